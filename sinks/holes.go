@@ -50,10 +50,10 @@ type Moves func(visit func(change.StreamID, change.ResourceVersion)) error
 // Unexplained returns the hole, or nil if it is explained. before has the positions up to the hole, and after those from its end on.
 // gaps visits the gap records from its end on.
 func (h *Hole) Unexplained(before, after Moves, gaps func(visit func(record []byte) error) error) (*Hole, error) {
-	h.Before, h.After = map[change.StreamID]change.ResourceVersion{}, map[change.StreamID]change.ResourceVersion{}
+	h.Before = map[change.StreamID]change.ResourceVersion{}
 	err := before(func(s change.StreamID, v change.ResourceVersion) { h.Before[s] = v })
 	if err == nil {
-		err = after(h.moved)
+		err = after(h.Moved)
 	}
 	explained := len(h.Records()) == 0
 	if err == nil && !explained {
@@ -70,8 +70,11 @@ func (h *Hole) Unexplained(before, after Moves, gaps func(visit func(record []by
 	return h, nil
 }
 
-// moved adds a position after the hole. The first one of each stream counts.
-func (h *Hole) moved(s change.StreamID, v change.ResourceVersion) {
+// Moved adds a position after the hole. The first one of each stream counts.
+func (h *Hole) Moved(s change.StreamID, v change.ResourceVersion) {
+	if h.After == nil {
+		h.After = map[change.StreamID]change.ResourceVersion{}
+	}
 	if _, known := h.After[s]; !known {
 		h.After[s] = v
 	}

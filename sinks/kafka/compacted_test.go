@@ -72,6 +72,7 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	if err != nil || lost == nil || lost.TailRead || len(recovered) > 0 {
 		t.Errorf("a checkpoint that is behind is rolled forward over %d batches, lost %v, error %v", len(recovered), lost, err)
 	}
+	holeIn(t, cfg, "")
 }
 
 // A topic is compacted, and then its history is raised. The settings say that nothing may be gone, but what is gone is found out.
@@ -147,6 +148,7 @@ func testCompactedRecordsRemainKnown(t *testing.T, together int, encoding string
 	if retained < 3 {
 		t.Errorf("of %d changes, of which %d are left, %d count as retained, since %s", len(written), len(found), retained, since)
 	}
+	holeIn(t, cfg, "")
 }
 
 // Compaction has removed only the first record of a partition. No gap in the offsets shows when it was written.
@@ -177,4 +179,5 @@ func TestAHoleAtTheStartOfAPartitionIsKnown(t *testing.T) {
 	if !since.After(taken) || since.After(left) {
 		t.Errorf("the log is retained since %s; the change of %s is gone, and the one of %s is there", since, taken, left)
 	}
+	holeIn(t, cfg, "")
 }

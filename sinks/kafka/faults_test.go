@@ -116,6 +116,8 @@ func underFaults(t *testing.T, cfg kafka.Config, readFrom []string, deadline tim
 	}
 	r := newReader(t, readFrom)
 	wantOnce(t, r.committed(t, readFrom, cfg.TopicPrefix+".pods"), all...)
+	cfg.Brokers = readFrom
+	holeIn(t, cfg, "")
 }
 
 // await waits for n more batches.

@@ -133,6 +133,7 @@ func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
 			if err != nil || state.Lost == nil || !state.Lost.Gone("pods") {
 				t.Errorf("the loss of the last batch is not reported: %v, %v", state.Lost, err)
 			}
+			holeIn(t, cfg, "")
 		})
 	}
 }
@@ -195,4 +196,5 @@ func TestRecordsAreRemovedFromTheBeginning(t *testing.T) {
 		}
 		o.epoch += 10
 	}
+	holeIn(t, cfg, "")
 }

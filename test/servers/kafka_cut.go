@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Offsets into a record batch of format 2, and bits of its attributes: https://kafka.apache.org/documentation/#recordbatch. A
@@ -22,12 +23,38 @@ const (
 // CutLast cuts the last n committed writes, or all if there are fewer, off a partition (TOPIC-N) of a broker that does not run. That is
 // what an unclean election leaves. It returns how many it has cut.
 func (k *Kafka) CutLast(partition string, n int) (cut int, err error) {
-	file := filepath.Join(k.instance.path("data"), partition, fmt.Sprintf("%020d.log", 0))
-	text, err := os.ReadFile(file)
+	file, _, ends, err := k.writes(partition)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	var ends []int // where committed writes end, or 0 before the first one
+	if cut = min(n, len(ends)-1); cut <= 0 || err != nil {
+		return 0, err
+	}
+	return cut, os.Truncate(file, int64(ends[len(ends)-1-cut]))
+}
+
+// CutMiddle removes n committed writes of a partition of a broker that does not run, after the first ones, as a fault of a disk does.
+func (k *Kafka) CutMiddle(partition string, after, n int) error {
+	file, text, ends, err := k.writes(partition)
+	if err != nil {
+		return err
+	}
+	if after+n >= len(ends) {
+		return fmt.Errorf("%s has only %d writes", partition, len(ends)-1)
+	}
+	for _, index := range []string{"index", "timeindex"} { // the broker makes them again
+		if err := os.Remove(strings.TrimSuffix(file, "log") + index); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, append(text[:ends[after]:ends[after]], text[ends[after+n]:]...), 0o600)
+}
+
+// writes returns the first segment of a partition, its content, and where its committed writes end, the first of which is 0.
+func (k *Kafka) writes(partition string) (file string, text []byte, ends []int, err error) {
+	file = filepath.Join(k.instance.path("data"), partition, fmt.Sprintf("%020d.log", 0))
+	text, err = os.ReadFile(file)
+	ends = []int{0}
 	for offset := 0; err == nil && offset+markerTypeAt < len(text); {
 		end := offset + 12 + int(binary.BigEndian.Uint32(text[offset+batchLengthAt:]))
 		attributes := text[offset+batchAttributesAt]
@@ -36,9 +63,5 @@ func (k *Kafka) CutLast(partition string, n int) (cut int, err error) {
 		}
 		offset = end
 	}
-	if cut = min(n, len(ends)); cut == 0 || err != nil {
-		return 0, err
-	}
-	ends = append([]int{0}, ends...)
-	return cut, os.Truncate(file, int64(ends[len(ends)-1-cut]))
+	return file, text, ends, err
 }

@@ -74,7 +74,7 @@ type Reader struct {
 	empty     bool              // the answer had no records
 	records   int64
 	noHoleTo  int64 // no record is missing between hole and this offset
-	hole      int64
+	hole      [2]int64
 	fetchSize int32
 	decoder   recordbatch.Decoder
 	err       error // ends the read
@@ -95,25 +95,25 @@ const maxHeld = 8 << 20
 // New returns a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
+	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: [2]int64{r.First, r.First}, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
 // Records returns the number of records read so far, wanted or not.
 func (s *Reader) Records() int64 { return s.records }
 
-// Hole returns the offset after the last hole in what was read, where compaction has removed records. Without a hole it returns
-// the start of the range.
-func (s *Reader) Hole() int64 {
+// Hole returns the first offset of the last hole in what was read, where records were removed, and the offset after it. Without a
+// hole both are the start of the range.
+func (s *Reader) Hole() (first, next int64) {
 	if s.done() && s.noHoleTo <= s.last {
-		return s.last + 1
+		return s.noHoleTo, s.last + 1
 	}
-	return s.hole
+	return s.hole[0], s.hole[1]
 }
 
 // reach records the next offsets that are not in a hole.
 func (s *Reader) reach(first, last int64) {
 	if first > s.noHoleTo {
-		s.hole = first
+		s.hole = [2]int64{s.noHoleTo, first}
 	}
 	s.noHoleTo = max(s.noHoleTo, last+1)
 }

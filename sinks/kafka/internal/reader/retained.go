@@ -100,10 +100,10 @@ func (r *Reader) completeSince(ctx context.Context, topic string, starts, ends m
 			continue
 		}
 		g.Go(func() error {
-			hole, err := r.lastHole(ctx, topic, int32(p), from[p], end)
+			_, ended, err := r.lastHole(ctx, logread.Span{Topic: topic, Partition: int32(p), First: from[p], Next: end})
 			mu.Lock()
 			defer mu.Unlock()
-			since = later(since, hole)
+			since = later(since, ended)
 			return err
 		})
 	}
@@ -157,30 +157,32 @@ func (r *Reader) lacks(ctx context.Context, topic string, partition int, offset 
 	none := func(*consumer.Record) bool { return false }
 	reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true, Wanted: none})
 	err := reader.ReadTo(ctx, offset)
-	return reader.Hole() > offset, err
+	_, next := reader.Hole()
+	return next > offset, err
 }
 
-// lastHole returns the time of the first record after the last hole of a partition, or zero if there is none.
-func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, first, end int64) (t time.Time, err error) {
+// lastHole returns the last hole of a span, and the time of the first record after it. It returns an empty span if there is none.
+func (r *Reader) lastHole(ctx context.Context, s logread.Span) (hole logread.Span, t time.Time, err error) {
 	var reader *consumer.Reader
 	var newest time.Time
-	hole := first
+	hole = logread.Span{Topic: s.Topic, Partition: s.Partition, First: s.First, Next: s.First}
 	see := func(first, latest time.Time) {
 		newest = later(newest, first)
-		if reader.Hole() > hole {
-			hole, t = reader.Hole(), newest
+		if from, next := reader.Hole(); next > hole.Next {
+			hole.First, hole.Next, t = from, next, newest
 		}
 		newest = later(newest, latest)
 	}
-	reader = consumer.New(r.Client, consumer.Range{Topic: topic, Partition: partition, First: first, NoValues: true, Complete: see,
+	reader = consumer.New(r.Client, consumer.Range{Topic: s.Topic, Partition: s.Partition, First: s.First, NoValues: true, Complete: see,
 		Wanted: func(f *consumer.Record) bool {
 			see(f.Time, f.Time)
 			return false
 		}})
-	if err = reader.ReadTo(ctx, end-1); err == nil && reader.Hole() > hole {
-		t = time.Now() // no record remains after it
+	err = reader.ReadTo(ctx, s.Next-1)
+	if from, next := reader.Hole(); err == nil && next > hole.Next {
+		hole.First, hole.Next, t = from, next, time.Now() // no record remains after it
 	}
-	return t, err
+	return hole, t, err
 }
 
 // settings returns a topic's settings about retention. Without the right to read them it returns those with which the sink
