@@ -782,6 +782,61 @@ func TestAnAnswerIsRightOrRefused(t *testing.T) {
 	}
 }
 
+// Somebody removes an update from a log, whatever happened to it before. The next change of its object shows that, and a question about
+// the update is refused or answered right. Nothing shows that while nothing is removed.
+func TestARemovedUpdateIsNoticed(t *testing.T) {
+	noticed := 0
+	for seed := range uint64(300) {
+		m := newModel(seed)
+		for range 4 {
+			m.watch(3 + m.IntN(5))
+			m.behind()
+			m.outage()
+			m.lag()
+		}
+		m.watch(3)
+		if text := m.remark(); text != "" {
+			t.Fatalf("seed %d: nothing was removed, and %s", seed, text)
+		}
+		for i, removed := range m.log.changes {
+			next := slices.IndexFunc(m.log.changes[i+1:], func(l *sinks.Logged) bool { return l.Name == removed.Name })
+			if removed.Op != change.Update || next < 0 || removed.ResourceVersion.Compare("100") < 0 || m.histories[removed.Batch] != m.history ||
+				string(m.log.changes[i+1+next].Before) != string(removed.After) || !m.follows(i) {
+				continue
+			}
+			m.log.changes = slices.Delete(slices.Clone(m.log.changes), i, i+1)
+			if text := m.remark(); !strings.Contains(text, "pods shop/"+removed.Name+" at resourceVersion "+string(removed.ResourceVersion)) {
+				t.Fatalf("seed %d: %s@%s is removed, and the remark is %q", seed, removed.Name, removed.ResourceVersion, text)
+			}
+			m.askVersion(t, seed, atoi(string(removed.ResourceVersion)))
+			noticed++
+			break
+		}
+	}
+	if t.Logf("%d of 300 were noticed", noticed); noticed < 200 {
+		t.Error("too few updates were removed")
+	}
+}
+
+// remark returns what the before-images of a log show.
+func (m *model) remark() string {
+	var chain query.Chain
+	for _, l := range m.log.changes {
+		chain.Add(l)
+	}
+	return chain.Remark()
+}
+
+// follows reports whether a change is newer than the one of its object before it.
+func (m *model) follows(i int) bool {
+	for _, l := range slices.Backward(m.log.changes[:i]) {
+		if l.Name == m.log.changes[i].Name {
+			return l.ResourceVersion.Compare(m.log.changes[i].ResourceVersion) < 0
+		}
+	}
+	return false
+}
+
 // ask asks a question, and reports whether it was answered.
 func (m *model) ask(t *testing.T, seed uint64) bool {
 	when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))

@@ -200,7 +200,11 @@ func (o *object) setNext(r *record) {
 	was := o.phase
 	o.phase = decided
 	switch {
-	case was == seen || r.Op == change.Create || r.Op == change.Read:
+	case was == seen:
+		if v := lacking(o.version, r.Logged); v != "" {
+			o.doubt = fmt.Sprintf("the log lacks its change to resourceVersion %s, by the state before the next one", v)
+		}
+	case r.Op == change.Create || r.Op == change.Read:
 	case r.Before != nil:
 		o.set(r, packed(r.Before, &r.before))
 		o.version = versionOf(r.Before)

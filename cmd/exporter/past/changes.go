@@ -63,6 +63,7 @@ type changes struct {
 	late             query.Late // when streams were read late
 	requests         *query.Requests
 	unmatched        query.Unmatched
+	chain            query.Chain
 	refreshed        time.Time
 	showsBookkeeping bool
 	namesTypes       bool // the arguments name resources
@@ -142,8 +143,11 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	}
 	t.requests.Restart()
 	t.labelled.Restart()
-	t.unmatched, t.omitted, q.Progress = query.Unmatched{}, 0, show.Report
+	t.unmatched, t.chain, t.omitted, q.Progress = query.Unmatched{}, query.Chain{}, 0, show.Report
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
+		if t.user == "" { // else others' changes are not read
+			t.chain.Add(l)
+		}
 		requester := t.requests.Who(l)
 		t.unmatched.Count(t.requests, l, requester)
 		if happened, _ := l.Happened(); t.clock == "happened" && happened.Before(t.begin.Time) || !t.selects(show, l, requester) {
@@ -158,6 +162,9 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 	t.remarkRequests(c.ErrOrStderr(), t.requests)
 	if t.unmatched.Changes > 0 && t.user == "" {
 		t.addRemark(c.ErrOrStderr(), t.unmatched.String())
+	}
+	if text := t.chain.Remark(); text != "" {
+		t.addRemark(c.ErrOrStderr(), text)
 	}
 	if t.omitted > 0 {
 		t.addRemark(c.ErrOrStderr(), "left out: Leases, Events and heartbeats of Nodes, "+humanize.Comma(int64(t.omitted))+" in all (--all shows them)")

@@ -1,0 +1,51 @@
+package query
+
+import (
+	"fmt"
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Chain finds changes that a log lacks, among the changes of objects in their order. The before-image of an object's change has the
+// version of the object's last change in the log, whatever updates the settings ignore.
+type Chain struct {
+	last  map[string]change.ResourceVersion // by object
+	lacks int                               // how many changes
+	first string                            // the first of them
+}
+
+// Add adds a change.
+func (c *Chain) Add(l *sinks.Logged) {
+	if c.last == nil {
+		c.last = map[string]change.ResourceVersion{}
+	}
+	key := fmt.Sprint(l.Stream.ID(), " ", l.Partition, " ", l.Change.Key())
+	if v := lacking(c.last[key], l); v != "" {
+		if c.lacks++; c.lacks == 1 {
+			c.first = fmt.Sprintf("%s %s at resourceVersion %s", change.ResourceOf(l.Stream.ID()).ID(), l.Change.Key(), v)
+		}
+	}
+	c.last[key] = change.ResourceVersion(strings.Clone(string(l.ResourceVersion)))
+}
+
+// Remark says what the log lacks. It is empty if that is nothing.
+func (c *Chain) Remark() string {
+	if c.lacks == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the log lacks %d changes, by the states before the next ones; the first is that of %s", c.lacks, c.first)
+}
+
+// lacking returns the version of a change that the log lacks between an object's last change, of which it has the version, and the next
+// one. It returns "" if there is none. A record that is in the log twice may have an older version before it.
+func lacking(last change.ResourceVersion, next *sinks.Logged) change.ResourceVersion {
+	if next.Before == nil || !last.Valid() {
+		return ""
+	}
+	if v := versionOf(next.Before); v.Valid() && v.Compare(last) > 0 {
+		return v
+	}
+	return ""
+}
