@@ -39,13 +39,15 @@ func (c *Chain) Remark() string {
 }
 
 // lacking returns the version of a change that the log lacks between an object's last change, of which it has the version, and the next
-// one. It returns "" if there is none. A record that is in the log twice may have an older version before it.
+// one. It returns "" if there is none. A record that is in the log twice may have
+// an older version before it, and one that corrects a state has its own.
 func lacking(last change.ResourceVersion, next *sinks.Logged) change.ResourceVersion {
 	if next.Before == nil || !last.Valid() {
 		return ""
 	}
-	if v := versionOf(next.Before); v.Valid() && v.Compare(last) > 0 {
-		return v
+	v := versionOf(next.Before)
+	if isItself := v == next.ResourceVersion && !next.Inferred; isItself || !v.Valid() || v.Compare(last) <= 0 {
+		return ""
 	}
-	return ""
+	return v
 }

@@ -98,12 +98,13 @@ type HoleSearch[P comparable] struct{ slots sync.Map }
 
 type holeSearch[P comparable] struct{ fresh, again P }
 
-// Search searches no longer than HoleTime. find searches after a place until a time, and returns how far it came.
-func (s *HoleSearch[P]) Search(slot int, find func(after P, until time.Time) (P, *Hole, error)) (h *Hole, err error) {
+// Search searches no longer than HoleTime. find searches after a place until a time, in new batches or again in all. It returns how far
+// it came.
+func (s *HoleSearch[P]) Search(slot int, find func(after P, again bool, until time.Time) (P, *Hole, error)) (h *Hole, err error) {
 	known, _ := s.slots.LoadOrStore(slot, new(holeSearch[P]))
 	x, until := known.(*holeSearch[P]), time.Now().Add(HoleTime)
-	if x.fresh, h, err = find(x.fresh, until); err == nil && h == nil && time.Now().Before(until) {
-		if x.again, h, err = find(x.again, until); x.again == x.fresh {
+	if x.fresh, h, err = find(x.fresh, false, until); err == nil && h == nil && time.Now().Before(until) {
+		if x.again, h, err = find(x.again, true, until); x.again == x.fresh {
 			x.again = *new(P)
 		}
 	}

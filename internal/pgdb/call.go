@@ -4,15 +4,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Param is a parameter of a function in the database.
 type Param struct {
-	Name  string // the function's name for it
+	Name  string // the function's name for it, or that of a setting while the function runs, if it has a dot
 	Type  uint32 // OID
 	Value []byte // in Postgres' binary format
 }
@@ -85,14 +87,18 @@ func (room) Decode([]byte) error { return nil }
 // Encode of pgproto3.FrontendMessage.
 func (r room) Encode(dst []byte) ([]byte, error) { return slices.Grow(dst, int(r)), nil }
 
-// callSQL names each parameter: select function(one => $1, two => $2).
+// callSQL names each parameter: select function(one => $1, two => $2) from set_config('a.setting', $3, true).
 func callSQL(function string, params []Param) string {
-	sql := append([]byte("select "), function...)
+	sql, settings := append([]byte("select "), function...), ""
 	separator := "("
 	for i, p := range params {
+		if strings.Contains(p.Name, ".") {
+			settings = fmt.Sprintf(" from set_config('%s', $%d, true)", p.Name, i+1)
+			continue
+		}
 		sql = append(append(append(sql, separator...), p.Name...), " => $"...)
 		sql = strconv.AppendInt(sql, int64(i+1), 10)
 		separator = ", "
 	}
-	return string(append(sql, ')'))
+	return string(append(sql, ')')) + settings
 }

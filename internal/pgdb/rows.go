@@ -49,6 +49,9 @@ func (r *Rows[Row]) AppendParams(params []Param) []Param {
 	return params
 }
 
+// Elements returns the values of a column, each after its length.
+func (p *Param) Elements() []byte { return p.Value[min(len(p.Value), arrayHeader):] }
+
 type Column[Row any] struct {
 	param          string // the function's parameter
 	element, array uint32 // OIDs of their types

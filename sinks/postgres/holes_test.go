@@ -104,3 +104,46 @@ func TestBatchesThatSomebodyHasRemovedAreAHole(t *testing.T) {
 	x.remove(t, 29, 34)
 	x.want(t, "28", "35")
 }
+
+// Somebody changes what a batch has, in any table. A reader finds the positions around the batch, until records explain it. Batches of
+// an earlier release have no checksum.
+func TestABatchThatSomebodyHasChangedIsAHole(t *testing.T) {
+	for _, damage := range []string{
+		`update changes set time = time + interval '1 microsecond' where batch = 5 and n = 100`,
+		`update changes set after = '{"kind": "Other"}' where batch = 5 and n = 7`,
+		`update changes set gap = '' where batch = 5 and n = 1`,
+		`update changes set n = 101 where batch = 5 and n = 1`,
+		`delete from changes where batch = 5 and n = 50`,
+		`update control set record = '{}' where batch = 5`,
+		`delete from control where batch = 5`,
+		`update batches set positions = (positions::text || ' ')::json where seq = 5`,
+	} {
+		t.Run(damage, func(t *testing.T) {
+			t.Parallel()
+			x := newHoleTest(t)
+			log := x.open(t, 1, 0)
+			for seq := range uint64(9) {
+				b := numbered(1, seq+1)
+				b.Controls = []change.Control{change.SnapshotBeginControl("nodes", "\x00 \u2028")}
+				write(t, log, b)
+			}
+			x.want(t, "", "")
+			rows(t, x.url, damage)
+			x.want(t, "4", "5")
+			hole, err := x.reader.Hole(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			explained := numbered(1, 10)
+			explained.Controls = hole.Records()
+			write(t, log, explained)
+			x.want(t, "", "")
+			rows(t, x.url, `update batches set sum = null`)
+			rows(t, x.url, `delete from control where batch = 10`)
+			x.want(t, "", "")
+			rows(t, x.url, `alter table batches drop column sum`) // a release before it
+			write(t, log, numbered(1, 11))
+			x.want(t, "", "")
+		})
+	}
+}

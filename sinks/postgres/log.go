@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"kubecdc/change"
 	"kubecdc/internal/pgdb"
@@ -57,10 +58,11 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (answer string, er
 	if err := l.rows.fill(b, l.sink.uid); err != nil {
 		return "", err
 	}
-	return l.sink.db.Call(ctx, "kubecdc_log.write_batch", l.rows.appendParams([]pgdb.Param{
+	params := l.rows.appendParams([]pgdb.Param{
 		pgdb.Text("in_cluster", l.sink.cluster), pgdb.Int4("in_slot", int32(l.slot)), pgdb.Int8("in_epoch", l.epoch),
 		pgdb.Int8("in_seq", int64(b.Seq)), pgdb.Bool("in_restart", l.restart), pgdb.JSON("in_positions", positions),
-	})...)
+	})
+	return l.sink.db.Call(ctx, "kubecdc_log.write_batch", append(params, pgdb.Text("kubecdc.sum", strconv.FormatInt(sumOf(params), 10)))...)
 }
 
 // Close ends the maintenance of the tables. Between batches, the log has nothing else to close.

@@ -110,7 +110,7 @@ func (r *Reader) hole(ctx context.Context, slot, before, after, last int64, reas
 
 // searchHole searches for a hole no longer than HoleTime. It returns the hole, or nil.
 func (l *slotLog) searchHole(ctx context.Context) (*sinks.Hole, error) {
-	return l.sink.searches.Search(l.slot, func(after line, until time.Time) (line, *sinks.Hole, error) {
+	return l.sink.searches.Search(l.slot, func(after line, _ bool, until time.Time) (line, *sinks.Hole, error) {
 		return l.reader.findHole(ctx, l.id, after, until)
 	})
 }

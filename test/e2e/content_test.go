@@ -186,7 +186,16 @@ func ignored(t *testing.T, w *World, c *configs) {
 	if ops != "ruuuud" {
 		t.Errorf("the log has %s, want ruuuud", ops)
 	}
+	wantChain(t, env)
 	e.stop(t)
+}
+
+// wantChain demands that no before-image makes a history say that the log lacks a change.
+func wantChain(t *testing.T, env map[string]string) {
+	t.Helper()
+	if code, out := command(t, env, "history", "configmaps", "-A"); code != 0 || strings.Contains(out, "the log lacks") {
+		t.Errorf("history ends with %d and prints %s", code, out)
+	}
 }
 
 // wantNoDifference demands that neither verify, nor a proof, nor a snapshot takes ignored updates for a loss.
@@ -244,6 +253,7 @@ func noUpdates(t *testing.T, w *World, c *configs) {
 	if ops != "cd" {
 		t.Errorf("the log has %s, want cd", ops)
 	}
+	wantChain(t, env)
 	e.stop(t)
 }
 

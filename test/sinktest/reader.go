@@ -19,7 +19,14 @@ func (w *world) reader(t *testing.T) sinks.Reader { return w.readerOf(t, Name) }
 func (w *world) readerOf(t *testing.T, cluster string) sinks.Reader {
 	t.Helper()
 	r := w.place.Reader(t, cluster)
-	t.Cleanup(func() { _ = r.Close() })
+	t.Cleanup(func() {
+		if finder, ok := r.(sinks.HoleFinder); ok {
+			if hole, err := finder.Hole(context.Background()); hole != nil || err != nil {
+				t.Errorf("nobody has made a hole in the log: %v, %v", hole, err)
+			}
+		}
+		_ = r.Close()
+	})
 	return r
 }
 
