@@ -1,11 +1,11 @@
 package reader
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,90 +19,61 @@ import (
 // A disk or an operator may remove records from the middle of a topic. Compaction leaves at most one record of each key before a
 // hole. So it has not made a hole that two records with the same key precede.
 
-// hole is a hole in a slot's batch records, or in a data topic.
-type hole struct {
-	*sinks.Hole
-	logread.Span // in a data topic; else empty
-	slot         int
-	isPassed     bool // the batches are after the hole
-	gaps         []*change.Control
-}
-
-// place is where a batch record is.
-type place struct {
-	partition int32
-	batch     uint64
-}
-
-// holeFinder finds holes in the control records, and what they explain.
-type holeFinder struct {
-	*Reader
-	holes    []*hole
-	last     map[int]place // each slot's last batch
-	records  map[int]int   // by slot: how many control records there are
-	versions map[change.StreamID]change.ResourceVersion
-}
-
 // Hole implements sinks.HoleFinder. It reads the control topic, and the keys of data topics that lack records.
-func (r *Reader) Hole(ctx context.Context) (*sinks.Hole, error) {
-	f := &holeFinder{r, nil, map[int]place{}, map[int]int{}, map[change.StreamID]change.ResourceVersion{}}
+func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
 	topics, err := r.topics(ctx, nil)
 	for _, topic := range topics {
-		if err == nil {
-			err = f.search(ctx, topic)
+		if err == nil && h == nil {
+			h, err = r.holeOf(ctx, topic)
 		}
 	}
-	if err == nil {
+	settings := map[string]string{}
+	if err == nil && h == nil {
+		settings, err = r.settings(ctx, r.ControlTopic())
+	}
+	if err == nil && h == nil && !strings.Contains(settings[admin.CleanupPolicy], "compact") {
+		f := &slotHoles{slots: map[int]*slotBatches{}, versions: map[change.StreamID]change.ResourceVersion{}}
 		err = r.controls(ctx, nil, f.add)
+		h = f.unexplained()
 	}
-	settings, failed := r.settings(ctx, r.ControlTopic())
-	if err != nil || failed != nil {
-		return nil, fmt.Errorf("search for holes in the log: %w", cmp.Or(err, failed))
+	if err != nil {
+		return nil, fmt.Errorf("search for holes in the log: %w", err)
 	}
-	for _, h := range f.holes {
-		for _, c := range h.gaps {
-			h.Explain(c)
-		}
-		isCompacted := h.Topic == "" && strings.Contains(settings[admin.CleanupPolicy], "compact")
-		if len(h.Records()) > 0 && !isCompacted {
-			return h.Hole, nil
-		}
-	}
-	return nil, nil
+	return h, nil
 }
 
-// search adds the last hole of each partition of a data topic, unless compaction may have made it.
-func (f *holeFinder) search(ctx context.Context, topic string) error {
-	starts, ends, err := f.Client.Bounds(ctx, topic)
+// holeOf returns a hole of a data topic, or nil. Only the last one of each partition is considered.
+func (r *Reader) holeOf(ctx context.Context, topic string) (*sinks.Hole, error) {
+	starts, ends, err := r.Client.Bounds(ctx, topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	settings, err := f.settings(ctx, topic)
 	from := starts
+	settings, err := r.settings(ctx, topic)
 	if err == nil && strings.Contains(settings[admin.CleanupPolicy], "compact") {
-		from, err = f.Client.Since(ctx, topic, time.Now().Add(-millisOf(settings[admin.CompactionLag])))
+		from, err = r.Client.Since(ctx, topic, time.Now().Add(-millisOf(settings[admin.CompactionLag])))
 	}
 	for p, end := range ends {
 		if err != nil || from[p] < 0 || from[p] >= end {
 			continue
 		}
-		s, _, failed := f.lastHole(ctx, logread.Span{Topic: topic, Partition: int32(p), First: from[p], Next: end})
-		isRemoved := false
-		if err = failed; err == nil && s.First < s.Next {
-			isRemoved, err = f.repeats(ctx, logread.Span{Topic: topic, Partition: int32(p), First: starts[p], Next: s.First})
+		s := logread.Span{Topic: topic, Partition: int32(p), First: from[p], Next: end}
+		if s, _, err = r.lastHole(ctx, s); err != nil || s.First == s.Next {
+			continue
 		}
-		if isRemoved {
-			reason := fmt.Sprintf("%s/%d has no record at offset %d and the next ones before %d", topic, p, s.First, s.Next)
-			f.holes = append(f.holes, &hole{Hole: &sinks.Hole{Reason: reason}, Span: s})
+		var isRemoved bool
+		before := logread.Span{Topic: topic, Partition: s.Partition, First: starts[p], Next: s.First}
+		if isRemoved, err = r.repeats(ctx, before); isRemoved {
+			return &sinks.Hole{Reason: fmt.Sprintf("%s/%d has no records from offset %d to %d", topic, p, s.First, s.Next-1)}, nil
 		}
 	}
-	return err
+	return nil, err
 }
 
 // repeats reports whether two records of a span have the same key.
-func (f *holeFinder) repeats(ctx context.Context, s logread.Span) (repeated bool, err error) {
+func (r *Reader) repeats(ctx context.Context, s logread.Span) (repeated bool, err error) {
 	keys, seed := map[uint64]bool{}, maphash.MakeSeed()
-	reader := consumer.New(f.Client, consumer.Range{Topic: s.Topic, Partition: s.Partition, First: s.First, NoValues: true,
+	reader := consumer.New(r.Client, consumer.Range{Topic: s.Topic, Partition: s.Partition, First: s.First, NoValues: true,
 		Wanted: func(f *consumer.Record) bool {
 			key := maphash.Bytes(seed, f.Key)
 			repeated = repeated || keys[key]
@@ -115,58 +86,65 @@ func (f *holeFinder) repeats(ctx context.Context, s logread.Span) (repeated bool
 	return repeated, err
 }
 
-// add adds a control record. A batch record is the last one of its batch.
-func (f *holeFinder) add(c logread.Control) error {
-	last, known := f.last[c.Slot]
-	if known && c.Batch > last.batch+1 && c.Type != change.ControlOpen && c.Partition == last.partition && f.records[c.Slot] > 1 {
-		h := &hole{Hole: &sinks.Hole{Before: maps.Clone(f.versions)}, slot: c.Slot, isPassed: true}
-		h.Reason = fmt.Sprintf("in %s batch %d of slot %d follows batch %d", f.ControlTopic(), c.Batch, c.Slot, last.batch)
-		f.holes = append(f.holes, h)
-	}
-	for _, h := range f.holes {
-		f.pass(h, c)
-	}
-	f.records[c.Slot]++
-	switch c.Type {
-	case change.ControlOpen: // the checkpoint's batch may be an earlier one
-		return nil
-	case change.ControlBatch:
-		f.last[c.Slot] = place{batch: c.Batch}
-		for _, p := range c.Positions {
-			f.versions[p.Stream] = p.ResourceVersion
-		}
-	case change.ControlSnapshotBegin:
-		f.versions[c.Stream] += "" // so that it is known
-	}
-	f.last[c.Slot] = place{c.Partition, max(f.last[c.Slot].batch+1, c.Batch) - 1}
-	return nil
+// slotHoles finds holes between the batch records of slots.
+type slotHoles struct {
+	slots    map[int]*slotBatches
+	versions map[change.StreamID]change.ResourceVersion // "" until a stream's first list ends
+	gaps     []*change.Control
 }
 
-// pass adds a control record to a hole, if the record is after it.
-func (f *holeFinder) pass(h *hole, c logread.Control) {
-	if ends, has := c.Ranges[h.Topic][int(h.Partition)]; !h.isPassed && c.Type == change.ControlBatch {
-		isIn := has && ends[0] < h.Next && ends[1] >= h.First
-		if isIn && h.Before == nil {
-			h.Before = maps.Clone(f.versions)
-		}
-		h.isPassed = h.Before != nil && !isIn
+// slotBatches is what was read of a slot.
+type slotBatches struct {
+	records   int
+	last      uint64 // batch; 0: unknown
+	partition int32
+	holes     []*sinks.Hole
+}
+
+// add adds a control record. The record of a batch is the last one of its records.
+func (f *slotHoles) add(c logread.Control) error {
+	s := f.slots[c.Slot]
+	if s == nil {
+		s = &slotBatches{}
+		f.slots[c.Slot] = s
 	}
-	if !h.isPassed {
-		return
+	if s.records++; c.Type == change.ControlOpen { // the checkpoint's batch may be an earlier one
+		return nil
 	}
-	concerns := func(s change.StreamID) bool {
-		return h.Topic == "" && c.Slot == h.slot || h.Topic != "" && change.TopicOf(f.Envelope.Prefix, s) == h.Topic
+	if s.records > 2 && s.last > 0 && c.Batch > s.last+1 && c.Partition == s.partition {
+		reason := fmt.Sprintf("batch %d of slot %d follows batch %d in the control topic", c.Batch, c.Slot, s.last)
+		s.holes = append(s.holes, &sinks.Hole{Reason: reason, Before: maps.Clone(f.versions)})
 	}
-	_, known := h.Before[c.Stream]
-	switch {
-	case c.Type == change.ControlGap && c.Gap != nil:
-		h.gaps = append(h.gaps, c.Control)
-	case c.Type == change.ControlSnapshotBegin && !known: // the stream begins after the hole
-		h.Moved(c.Stream, change.UnknownVersion)
+	s.last, s.partition = max(s.last+1, c.Batch)-1, c.Partition
+	moved := c.Positions
+	switch _, known := f.versions[c.Stream]; {
+	case c.Type == change.ControlBatch:
+		s.last = c.Batch
+	case c.Type == change.ControlGap:
+		f.gaps = append(f.gaps, c.Control)
+	case c.Type == change.ControlSnapshotBegin && !known: // it begins after each hole
+		moved = []change.Position{{Stream: c.Stream}}
 	}
-	for _, p := range c.Positions {
-		if concerns(p.Stream) {
+	for _, p := range moved {
+		f.versions[p.Stream] = p.ResourceVersion
+		for _, h := range s.holes {
 			h.Moved(p.Stream, p.ResourceVersion)
 		}
 	}
+	return nil
+}
+
+// unexplained returns a hole that no gap record explains, or nil.
+func (f *slotHoles) unexplained() *sinks.Hole {
+	for _, slot := range slices.Sorted(maps.Keys(f.slots)) {
+		for _, h := range f.slots[slot].holes {
+			for _, c := range f.gaps {
+				h.Explain(c)
+			}
+			if len(h.Records()) > 0 {
+				return h
+			}
+		}
+	}
+	return nil
 }
