@@ -14,8 +14,10 @@ const (
 	ControlWatermark     ControlType = "watermark"      // a stream is complete up to ResourceVersion at Time
 	ControlSnapshotBegin ControlType = "snapshot-begin" // the first list of a stream has started
 	ControlSnapshotEnd   ControlType = "snapshot-end"   // the first list has ended; Objects is its size
-	ControlLayout        ControlType = "layout"         // the number of slots has changed, and with it the streams of the slot
-	ControlGap           ControlType = "gap"            // a watch could not deliver the changes From..To, and Complete says whether they were recovered
+	// Ignores says which updates this owner of the slot leaves out. It is repeated every half hour, since records expire.
+	ControlSettings ControlType = "settings"
+	ControlLayout   ControlType = "layout" // the number of slots has changed, and with it the streams of the slot
+	ControlGap      ControlType = "gap"    // a watch could not deliver the changes From..To, and Complete says whether they were recovered
 	// A stream has ended, for the reason in Cause. A deselected stream is complete up to ResourceVersion. All objects of a removed one
 	// were deleted.
 	ControlStreamEnd        ControlType = "stream-end"
@@ -63,7 +65,7 @@ type Control struct {
 	Encoding string `json:"encoding,omitempty"` // open, batch: of the owner's records; empty: Debezium's JSON
 	BatchEnd
 
-	// Stream is complete up to a version. The types open, batch, layout and current, and those about a replay, have no stream.
+	// Stream is complete up to a version. The types open, settings, batch, layout and current, and those about a replay, have no stream.
 	Stream          StreamID        `json:"stream,omitempty"`
 	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
 
@@ -75,6 +77,7 @@ type Control struct {
 	Streams []StreamID    `json:"streams,omitempty"`  // current
 	SinceMs int64         `json:"since_ms,omitempty"` // stream-error, stream-recovered: when the first refusal was; behind, current
 	Cause   string        `json:"cause,omitempty"`
+	Ignores []string      `json:"ignores,omitempty"` // settings: the resources whose updates may be left out; "*": all
 	Replay  *Replay       `json:"replay,omitempty"`
 }
 

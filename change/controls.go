@@ -5,6 +5,11 @@ import "time"
 // OpenControl returns the record that a new owner has the slot.
 func OpenControl(encoding string) Control { return Control{Type: ControlOpen, Encoding: encoding} }
 
+// SettingsControl returns the record that an owner may leave out updates of some resources, and no others. "*" stands for all.
+func SettingsControl(ignores []string) Control {
+	return Control{Type: ControlSettings, Ignores: ignores}
+}
+
 // BatchControl returns the record that ends a batch.
 func BatchControl(encoding string, b BatchEnd) Control {
 	return Control{Type: ControlBatch, Encoding: encoding, BatchEnd: b}

@@ -219,6 +219,7 @@ func (c *committer) remember(ctx context.Context, w *work) error {
 // complete fills in a batch's positions and control records.
 func (c *committer) complete(w *work) {
 	b, batch := w.queued, &w.batch
+	c.filter.tell(batch)
 	for _, id := range slices.Sorted(maps.Keys(b.Late)) {
 		late := b.Late[id]
 		batch.Controls = append(batch.Controls, change.BehindControl(id, b.Newest[id].ResourceVersion, late.Since, late.Read))

@@ -71,6 +71,18 @@ func (c *Config) Mask(r change.Resource) *redact.Mask {
 // LeavesOut reports whether updates of a resource's objects may be left out.
 func (c *Config) LeavesOut(r change.Resource) bool { return c.Content.NoUpdates || c.Mask(r) != nil }
 
+// Ignores returns the resources whose updates may be left out. "*" stands for all.
+func (c *Content) Ignores() (ids []string) {
+	if c.NoUpdates {
+		return []string{"*"}
+	}
+	for _, f := range c.Ignore {
+		ids = append(ids, f.Resource.IDs()...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // Warnings lists the settings that match nothing that the API server serves: a misspelt name would redact nothing.
 func (c *Config) Warnings(served discovery.Served) (lines []string) {
 	resourcesOf := func(fields []Field) (resources []discovery.Pattern) {

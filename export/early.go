@@ -70,6 +70,8 @@ func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 		positions, err = s.positionsOf(ctx, nil)
 	}
 	if err == nil {
+		s.filter().tell(b) // the process that forwards it may have other settings
+		(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
 		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, b.Seq, b)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"time"
+
 	"kubecdc/change"
 	"kubecdc/redact"
 )
@@ -11,16 +13,28 @@ import (
 type filter struct {
 	noUpdates bool
 	mask      func(stream change.StreamID) *redact.Mask // nil: all fields count
+	ignores   []string                                  // Content.Ignores
+	told      time.Time                                 // when the log was last told of ignores
 }
 
-// filter returns the slot's filter, for use by one goroutine, or nil if everything is written.
+// filter returns the slot's filter, for use by one goroutine.
 func (s *slot) filter() *filter {
-	if !s.config.leavesOut() {
-		return nil
+	f := &filter{noUpdates: s.config.Content.NoUpdates, ignores: s.config.Content.Ignores()}
+	if s.config.leavesOut() {
+		f.mask = cached(func(stream change.StreamID) *redact.Mask { return s.config.Mask(change.ResourceOf(stream)) })
 	}
-	return &filter{s.config.Content.NoUpdates, cached(func(stream change.StreamID) *redact.Mask {
-		return s.config.Mask(change.ResourceOf(stream))
-	})}
+	return f
+}
+
+// toldFor is the time between two records of what is ignored: what is read for a question about the last hour has one.
+const toldFor = 30 * time.Minute
+
+// tell adds a record of what is ignored to the first batch, and to a later one now and then. A nil filter, which writes what other
+// sessions have left, knows nothing about that.
+func (f *filter) tell(b *change.Batch) {
+	if now := time.Now(); f != nil && now.Sub(f.told) >= toldFor {
+		f.told, b.Controls = now, append(b.Controls, change.SettingsControl(f.ignores))
+	}
 }
 
 // leavesOut reports whether updates may be left out.
@@ -48,6 +62,8 @@ func (f *filter) leavesOut(c *change.Change) bool {
 		return false
 	case f.noUpdates:
 		return true
+	case f.mask == nil:
+		return false
 	}
 	mask := f.mask(c.Stream.ID())
 	return mask != nil && c.Before != nil && mask.Equal(c.Before, c.After)

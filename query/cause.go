@@ -217,7 +217,7 @@ func readLives(
 			return err
 		}
 		late := LateAmong(coverage)
-		requests.ReadLate, requests.Skips = late.Has, late.Skips
+		requests.ReadLate, requests.Skips, requests.Ignores = late.Has, late.Skips, late.Ignores
 	}
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		key, requester := resource+"/"+l.Name, requests.Who(l)

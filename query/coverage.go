@@ -31,17 +31,21 @@ type Coverage struct {
 
 	unlisted string // why the stream is unlisted; else empty
 	lates    []span
-	unread   []span        // only Covered has it
+	unread   []span // only Covered has it
+	owners   *owners
 	gaps     []*change.Gap // all of the stream: only Covered has them
 }
 
-// Late is the times in which streams were read late, and the gaps from which changes were recovered.
+// Late is the times in which streams were read late, the gaps from which changes were recovered, and what was left out.
 type Late struct {
 	spans    map[change.StreamID][]span
 	complete map[string]bool // whether a gap was recovered completely, by its id
+	owners   *owners
 }
 
-func newLate() Late { return Late{map[change.StreamID][]span{}, map[string]bool{}} }
+func newLate() Late {
+	return Late{map[change.StreamID][]span{}, map[string]bool{}, newOwners()}
+}
 
 // addGap adds a gap. If an id has two records, both must be complete.
 func (s Late) addGap(g *change.Gap) {
@@ -51,6 +55,17 @@ func (s Late) addGap(g *change.Gap) {
 
 // Skips reports whether the log may lack changes that were right before a recovered one. Where the log does not tell, it may.
 func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.complete[l.Gap] }
+
+// Ignores reports whether the log may lack updates of a resource that happened between a time and a change, since the settings left them
+// out, and whether the log says what they left out.
+func (s Late) Ignores(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
+	return s.owners.ignores(resource, since, l)
+}
+
+// Knows reports whether the owner that wrote a change is known.
+func (s Late) Knows(l *sinks.Logged) bool {
+	return s.owners != nil && s.owners.all[ownerID{l.Slot, l.Epoch}] != nil
+}
 
 // Has reports whether a change may have happened long before it was seen, since nobody read its stream then.
 func (s Late) Has(l *sinks.Logged) bool {
@@ -77,7 +92,7 @@ func (s Late) Since(seen time.Time) time.Time {
 func LateAmong(coverage []Coverage) Late {
 	all := newLate()
 	for i := range coverage {
-		all.spans[coverage[i].Stream] = coverage[i].lates
+		all.spans[coverage[i].Stream], all.owners = coverage[i].lates, coverage[i].owners
 		for _, g := range coverage[i].gaps {
 			all.addGap(g)
 		}
@@ -90,6 +105,7 @@ func LateAmong(coverage []Coverage) Late {
 func LateSince(ctx context.Context, r sinks.Reader, seen time.Time) (Late, error) {
 	all := newLate()
 	err := r.Controls(ctx, seen.Add(-margin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
+		all.owners.add(c)
 		switch {
 		case c.Type == change.ControlBehind:
 			all.spans[c.Stream] = append(all.spans[c.Stream], lateSpan(c))

@@ -121,7 +121,7 @@ func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since 
 			continue
 		}
 		c := s.coverage(s.streams[id])
-		c.gaps = s.streams[id].recorded
+		c.gaps, c.owners = s.streams[id].recorded, s.owners
 		if c.unread = s.streams[id].delays.unread; c.unlisted != "" {
 			c.Missing = append(c.Missing, c.unlisted)
 		}

@@ -18,8 +18,9 @@ import (
 // once. It waits for no record: the requester of a change whose record has not arrived is unknown.
 type Requests struct {
 	Coverage audit.Coverage
-	// Ignores reports whether the settings may leave updates of a resource out of the log. Then a change may stand for several.
-	Ignores func(resource string) bool
+	// Ignores reports whether the settings may have left updates of a resource out of the log between a time and a change, so that the
+	// change may stand for several, and whether the log says so (Late.Ignores). nil: they left none out.
+	Ignores func(resource string, since time.Time, l *sinks.Logged) (may, known bool)
 	// ReadLate reports whether a change may have happened long before it was seen (EventMaker.ReadLate).
 	ReadLate func(*sinks.Logged) bool
 	// Skips reports whether the log may lack changes right before one that was recovered (Late.Skips). nil: it may.
@@ -172,7 +173,11 @@ func (q *Requests) compact(given *audit.Record) *audit.Record {
 // Who returns who made a change. Changes must come in the order of the log. It returns nil if the log has no audit records, or if
 // a first list has read the object.
 func (q *Requests) Who(l *sinks.Logged) *Who {
-	if !q.Known() || l.Op == change.Read {
+	if !q.Known() {
+		return nil
+	}
+	if l.Op == change.Read {
+		q.transition(l)
 		return nil
 	}
 	o := identityOf(l)
@@ -197,12 +202,15 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 	if l.Gap != "" && l.Gap != earlier.gap && l.Op != change.Create && (q.Skips == nil || q.Skips(l)) {
 		t.several = true // the first revisions of the gap may be compacted
 	}
-	if q.Ignores != nil && q.Ignores(o.resource) && l.Op != change.Create {
-		t.several = true
+	t.unproven = t.several
+	if q.Ignores != nil && l.Op != change.Create {
+		may, known := q.Ignores(o.resource, q.sinceWritten(t, l), l)
+		since, sure := q.Ignores(o.resource, earlier.seen, l) // zero: the change before is not known
+		t.several, t.unproven, t.stale = t.several || may || since, t.several || may || !known, since || !sure
 	}
 	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
 	happened, _ := l.Happened()
-	if q.last[o] = (last{t.uid, t.version, happened, strings.Clone(l.Gap), nil, t.now}); l.Op == change.Delete {
+	if q.last[o] = (last{t.uid, t.version, happened, l.Time, strings.Clone(l.Gap), nil, t.now}); l.Op == change.Delete {
 		delete(q.last, o)
 	}
 	return t
@@ -248,6 +256,18 @@ func (q *Requests) versioned(t *transition) []*audit.Record {
 		}
 	}
 	return found
+}
+
+// sinceWritten returns the time of the earliest request that wrote from the version before a change, or the change's. If no update was left
+// out since, the request made the change.
+func (q *Requests) sinceWritten(t *transition, l *sinks.Logged) time.Time {
+	since := l.Time
+	for _, r := range q.versioned(t) {
+		if r.Time.Before(since) && t.before != "" && r.VersionBefore == t.before && r.Effect != audit.Idle {
+			since = r.Time
+		}
+	}
+	return since
 }
 
 // longest is how long a request may take.

@@ -25,6 +25,7 @@ type timelines struct {
 	read      point  // up to where the log was read
 	here      *point // a copy of read; nil after the next batch
 	steps     []step
+	owners    *owners
 	// The times of all batches, positions and reports are between earliest and latest. Zero: there are none.
 	earliest, latest time.Time
 }
@@ -45,7 +46,7 @@ type step struct {
 
 func newTimelines(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *timelines {
 	return &timelines{resources: resources, target: target, cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
-		streams: map[change.StreamID]*timeline{}, read: point{last: map[int]uint64{}}}
+		streams: map[change.StreamID]*timeline{}, read: point{last: map[int]uint64{}}, owners: newOwners()}
 }
 
 // controls finds what the control records of a log tell of some resources at a moment.
@@ -78,7 +79,7 @@ func readTimelines(ctx context.Context, r sinks.Reader, resources []string, targ
 func (s *timelines) copyOf(resources []string) *timelines {
 	own := *s
 	own.resources, own.steps, own.read.last = resources, slices.Clone(s.steps), maps.Clone(s.read.last)
-	own.activity, own.currents, own.streams = map[int]activity{}, map[int]*current{}, map[change.StreamID]*timeline{}
+	own.activity, own.currents, own.streams, own.owners = map[int]activity{}, map[int]*current{}, map[change.StreamID]*timeline{}, newOwners()
 	for slot, c := range s.currents {
 		known := *c
 		own.currents[slot] = &known
@@ -186,6 +187,7 @@ func (s *timelines) selects(resource string) bool {
 }
 
 func (s *timelines) addControl(c *change.Control) error {
+	s.owners.add(c)
 	switch {
 	case c.Type == change.ControlBatch:
 		for _, p := range c.Positions {

@@ -32,6 +32,8 @@ type transition struct {
 	late            bool      // it may have happened long before it was seen
 	same            bool      // only the version differs
 	several         bool      // it may stand for several changes
+	stale           bool      // was may be older: an update after it may have been left out
+	unproven        bool      // it may stand for several since a request, or the log does not say whether it may
 	selected        bool      // the stream has selectors: updates move objects into and out of it
 }
 
@@ -63,6 +65,7 @@ type last struct {
 	uid      string
 	version  change.ResourceVersion
 	happened time.Time
+	seen     time.Time
 	gap      string
 	asked    *Who // who requested its deletion, once that has begun
 	marks
@@ -133,7 +136,7 @@ func (t *transition) fits(r *audit.Record) bool {
 func (t *transition) proves(r *audit.Record) bool {
 	wrote := r.Effect == audit.Wrote || r.VersionBefore != "" && r.VersionAfter != "" && r.VersionBefore != r.VersionAfter
 	switch {
-	case t.several || !r.Succeeded() || r.Retried || r.UID != t.uid: // a retried request may have had a third attempt that was not recorded
+	case t.unproven || !r.Succeeded() || r.Retried || r.UID != t.uid: // a retried request may have had a third attempt that was not recorded
 		return false
 	case t.op == change.Create:
 		return r.Created && !t.selected
@@ -144,7 +147,7 @@ func (t *transition) proves(r *audit.Record) bool {
 	case r.VersionBegan == t.before && r.VersionBefore == t.version && t.op == change.Update:
 		return true
 	case r.Verb == "delete" && r.VersionBefore == "" && r.Effect == "":
-		return t.op == change.Delete && t.knowsWas && !t.was.deleting && !t.selected // a deletion without a grace period is one request
+		return t.op == change.Delete && t.knowsWas && !t.was.deleting && !t.selected && !t.stale // a deletion without a grace period is one request
 	case !wrote || r.VersionBefore != t.before:
 		return false
 	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another request may have made this change, and this one the next

@@ -26,6 +26,30 @@ type audited struct {
 	uid     int
 	asked   string // who requested the deletion that has begun
 	history []made
+	owners  []owner
+}
+
+// owner is an owner of the slot, of a part of the history.
+type owner struct{ ignores, says bool }
+
+// epochAt returns the number of the owner that read a revision.
+func (a *audited) epochAt(i int) int { return i * len(a.owners) / len(a.history) }
+
+// controls are the batch records, and the settings as far as the owners say them.
+func (a *audited) controls() {
+	for i, h := range a.history {
+		epoch := a.epochAt(i)
+		o := a.owners[epoch]
+		if o.says && (i == 0 || a.epochAt(i-1) != epoch) {
+			said := change.SettingsControl(nil)
+			if o.ignores {
+				said.Ignores = []string{"pods"}
+			}
+			said.Epoch, said.TimeMs = int64(epoch), h.seen.UnixMilli()
+			a.log.controls = append(a.log.controls, &said)
+		}
+		a.log.controls = append(a.log.controls, &change.Control{Type: change.ControlBatch, Epoch: int64(epoch), TimeMs: h.seen.UnixMilli()})
+	}
 }
 
 // made is a revision of the pod, and who made it.
@@ -38,6 +62,7 @@ type made struct {
 	uid            string
 	happened, seen time.Time
 	gap            string
+	epoch          int
 	skips          bool // the log lacks what was right before it
 }
 
@@ -113,17 +138,20 @@ func (a *audited) step() {
 }
 
 // logged is what the log has of the history: gaps lack their first revisions, ignored updates are left out.
-func (a *audited) logged(ignores bool) (all []made) {
+func (a *audited) logged() (all []made) {
 	var last *made
+	for i := range a.history {
+		a.history[i].epoch = a.epochAt(i)
+	}
 	for i := 0; i < len(a.history); i++ {
-		m := a.history[i]
+		m, ignores := a.history[i], a.owners[a.epochAt(i)].ignores
 		if last != nil && m.op == change.Update && i > 0 {
 			m.skips = a.history[i-1].version != last.version
 		}
 		switch {
 		case ignores && m.op == change.Update && a.IntN(2) == 0:
 			continue
-		case !ignores && a.IntN(5) == 0 && i+3 < len(a.history) && m.op == change.Update: // a gap whose first revisions are compacted
+		case !ignores && a.IntN(5) == 0 && i+3 < len(a.history) && a.epochAt(i+3) == m.epoch && m.op == change.Update: // a gap whose first revisions are compacted
 			id := fmt.Sprint("gap", i)
 			seen, first := a.history[i+3].seen.Add(time.Minute), i+1+a.IntN(2)
 			complete := a.IntN(3) == 0
@@ -169,10 +197,22 @@ func TestWhoIsRight(t *testing.T) {
 		for _, events := range []string{"policy", "response", "none"} {
 			a := &audited{Rand: rand.New(rand.NewPCG(seed, 58)), events: events, log: &auditedLog{}, version: 5, now: began, body: "-"}
 			for range 40 {
-				a.step()
+				if a.step(); a.IntN(12) == 0 {
+					a.now = a.now.Add(5 * time.Minute)
+				}
 			}
-			ignores := seed%3 == 0
-			all := a.logged(ignores)
+			ignores := false
+			for range 1 + a.IntN(3) { // restarts, upgrades
+				o := owner{a.IntN(3) == 0, a.IntN(4) > 0}
+				a.owners, ignores = append(a.owners, o), ignores || o.ignores
+			}
+			pruned := len(a.owners) > 1 && a.IntN(3) == 0 // the first owner's records have expired
+			a.owners[0].says = a.owners[0].says && !pruned
+			a.controls()
+			if pruned {
+				a.log.controls = slices.DeleteFunc(a.log.controls, func(c *change.Control) bool { return c.Epoch == 0 })
+			}
+			all := a.logged()
 			q, err := query.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{})
 			if err != nil {
 				t.Fatal(err)
@@ -181,12 +221,21 @@ func TestWhoIsRight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			q.Ignores, q.Skips = func(string) bool { return ignores }, late.Skips
+			q.Skips, q.Ignores = late.Skips, func(resource string, since time.Time, l *sinks.Logged) (bool, bool) {
+				may, known := late.Ignores(resource, since, l)
+				return may || !known && ignores, known
+			}
+			unset, err := query.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{}) // by somebody without the setting
+			if err != nil {
+				t.Fatal(err)
+			}
+			unset.Skips, unset.Ignores = late.Skips, late.Ignores
 			var before *made
 			for i := range all {
 				m := &all[i]
 				l := &sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: m.op, Namespace: "shop", Name: "a", UID: m.uid,
-					ResourceVersion: change.VersionOf(uint64(m.version)), After: m.after, Time: m.seen, Gap: m.gap}}
+					ResourceVersion: change.VersionOf(uint64(m.version)), After: m.after, Time: m.seen, Gap: m.gap},
+					Epoch: int64(m.epoch), Logged: m.seen}
 				if before != nil && before.uid == m.uid {
 					l.Before = before.after
 				}
@@ -200,9 +249,9 @@ func TestWhoIsRight(t *testing.T) {
 					before = m
 					continue
 				}
-				w := q.Who(l)
+				w, blind := q.Who(l), unset.Who(l)
 				tally[fmt.Sprint(events, " ", w.Grade)]++
-				name := fmt.Sprintf("gap %s skips %t seed %d, events %s, ignores %t: %s at %d by %s is %s %s", m.gap, m.skips, seed, events, ignores, m.op, m.version, m.user, w.Grade, w.Text(nil))
+				name := fmt.Sprintf("gap %s skips %t seed %d, events %s, owners %v, %d: %s at %d by %s is %s %s", m.gap, m.skips, seed, events, a.owners, m.epoch, m.op, m.version, m.user, w.Grade, w.Text(nil))
 				since := 0
 				if before != nil && before.uid == m.uid {
 					since = before.version
@@ -211,9 +260,13 @@ func TestWhoIsRight(t *testing.T) {
 				if events == "policy" && m.asked != "" && m.asked != m.user && w.Grade == query.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
 					t.Errorf("%s, and %s asked for it", name, m.asked)
 				}
+				certain := m.op == change.Create || a.owners[m.epoch].says && len(mayBe) == 1
+				if blind.Grade == query.Exact && (blind.User != m.user || !certain && m.gap == "") {
+					t.Errorf("without the setting: %s %s; %s", blind.Grade, blind.Text(nil), name)
+				}
 				switch w.Grade {
 				case query.Exact:
-					if w.User != m.user || len(mayBe) > 1 && ignores {
+					if w.User != m.user || !certain && m.gap == "" {
 						t.Error(name)
 					}
 				case query.Probable:

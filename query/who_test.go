@@ -63,7 +63,7 @@ func (c *whoCase) ask(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Ignores = func(string) bool { return c.ignores }
+	q.Ignores = func(string, time.Time, *sinks.Logged) (bool, bool) { return c.ignores, true }
 	c.change.Stream, c.change.Namespace, c.change.Name, c.change.UID = change.ParseStream("pods"), "shop", "a", "u"
 	c.change.Time = began.Add(time.Second)
 	if c.change.ResourceVersion == "" {

@@ -144,10 +144,10 @@ func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 }
 
 // control prints the value of the control record that Kafka's consumers would get. It leaves out records about the progress of
-// the log (batch, watermark, current) and its writers (open, layout).
+// the log (batch, watermark, current) and its writers (open, settings, layout).
 func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
-	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlLayout, change.ControlCurrent:
+	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlSettings, change.ControlLayout, change.ControlCurrent:
 		return dst
 	}
 	c.Cluster = j.envelope.Cluster

@@ -99,6 +99,20 @@ func IsSecrets(r change.Resource) bool { return r.Group == "" && r.Plural == "se
 // Names reports whether the pattern names exactly this resource, in any version.
 func (p Pattern) Names(r change.Resource) bool { return !p.not && !p.wild() && p.names(r) }
 
+// IDs returns the ids of the resources that the pattern covers, in any version. A wildcard is "*", which stands for all.
+func (p Pattern) IDs() []string {
+	id := change.Resource{Group: p.group, Plural: p.resource}.ID()
+	switch {
+	case p.not:
+		return nil
+	case p.wild():
+		return []string{"*"}
+	case slices.Contains(events[:], id):
+		return events[:]
+	}
+	return []string{id}
+}
+
 // Covers reports whether the patterns apply to the resource, in any version, or to another resource that has the same objects
 // (events). A wildcard covers Secrets too.
 func Covers(patterns []Pattern, r change.Resource) bool {

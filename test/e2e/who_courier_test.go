@@ -65,6 +65,13 @@ func (c *courier) bringTo(endpoint string) {
 	c.to = append(c.to, endpoint)
 }
 
+// bringToNobody forgets the exporters, which have ended.
+func (c *courier) bringToNobody() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to = nil
+}
+
 // way returns how an event is brought, which follows from its id. The events of the test's own objects always come, and last.
 func (c *courier) way(e auditEvent) way {
 	if c.honest || strings.HasPrefix(e.name, "test-") {

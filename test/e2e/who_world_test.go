@@ -25,6 +25,7 @@ import (
 
 // whoWorld is an API server whose audit events go to a courier and to a file, and the logs that get them.
 type whoWorld struct {
+	marker  *Writer
 	kube    *servers.Kubernetes
 	dir     string
 	events  string // the API server's audit log
@@ -100,7 +101,10 @@ func (w *whoWorld) start(t *testing.T) {
 // awaitComplete waits until the logs have every change.
 func (w *whoWorld) awaitComplete(t *testing.T) {
 	t.Helper()
-	marks := NewWriter(t, w.kube.Config, 1, nil).Marks(whoKinds)
+	if w.marker == nil {
+		w.marker = NewWriter(t, w.kube.Config, 1, nil)
+	}
+	marks := w.marker.Marks(whoKinds)
 	for _, l := range w.logs {
 		l.awaitMarks(t, marks)
 	}

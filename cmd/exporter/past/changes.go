@@ -180,16 +180,16 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 		return err
 	}
 	q.After, q.To, q.Follow = q.To, nil, true
-	return cli.UntilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error { return t.printNext(ctx, c.ErrOrStderr(), out, l) }))
+	return cli.UntilStopped(r.Changes(ctx, q, func(l *sinks.Logged) error { return t.printNext(ctx, c, r, out, l) }))
 }
 
 // printNext prints a new change.
-func (t *changes) printNext(ctx context.Context, errs, out io.Writer, l *sinks.Logged) error {
-	if err := t.refresh(ctx); err != nil {
+func (t *changes) printNext(ctx context.Context, c *cobra.Command, r sinks.Reader, out io.Writer, l *sinks.Logged) error {
+	if err := t.refresh(ctx, c, r, l); err != nil {
 		return err
 	}
 	requester := t.requests.Who(l)
-	if !t.selects(errs, l, requester) || t.user != "" && !requester.Is(t.user) {
+	if !t.selects(c.ErrOrStderr(), l, requester) || t.user != "" && !requester.Is(t.user) {
 		return nil
 	}
 	text, err := t.change(l, requester)
@@ -225,25 +225,36 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *query.Who)
 // none.
 func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time) (err error) {
 	t.refreshed = time.Now()
-	if t.requests, err = requestsSince(ctx, c, r, objects, since); err != nil {
+	if t.requests, err = query.ReadRequests(ctx, r, objects, since); err != nil {
 		return err
 	}
-	t.requests.Skips = t.late.Skips
-	if t.events.ReadLate, t.requests.ReadLate = t.late.Has, t.late.Has; t.user != "" && !t.requests.Known() {
+	if t.useLate(c); t.user != "" && !t.requests.Known() {
 		return fault.Usage("--by: the log has no audit events, which say who made a change: docs/who.md says how to get them")
 	}
 	return nil
 }
 
+// useLate uses what the control records say.
+func (t *changes) useLate(c *cobra.Command) {
+	t.requests.Skips, t.requests.Ignores = t.late.Skips, t.ignores(c)
+	t.events.ReadLate, t.requests.ReadLate = t.late.Has, t.late.Has
+}
+
 // forgetAfter is how long audit events are held for changes to come: a stream whose network has failed is read again by then.
 const forgetAfter = 15 * time.Minute
 
-// refresh reads new audit events, at most once per second.
-func (t *changes) refresh(ctx context.Context) error {
+// refresh reads new audit events, at most once per second, and the control records of a new owner.
+func (t *changes) refresh(ctx context.Context, c *cobra.Command, r sinks.Reader, l *sinks.Logged) (err error) {
 	if time.Since(t.refreshed) < time.Second {
 		return nil
 	}
 	t.requests.Forget(t.refreshed.Add(-forgetAfter))
 	t.refreshed = time.Now()
+	if t.requests.Known() && !t.late.Knows(l) {
+		if t.late, err = query.LateSince(ctx, r, l.Logged); err != nil {
+			return err
+		}
+		t.useLate(c)
+	}
 	return t.requests.Refresh(ctx)
 }

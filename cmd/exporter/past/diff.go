@@ -84,7 +84,7 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 		}
 	}
 	// What was logged since a time may have happened before it, so all requests are read then.
-	if p.requests, err = requestsSince(ctx, c, reader, &objects, first.Happened); err != nil {
+	if p.requests, err = query.ReadRequests(ctx, reader, &objects, first.Happened); err != nil {
 		return err
 	}
 	p.remarkRequests(c.ErrOrStderr(), p.requests)

@@ -108,6 +108,9 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 	case t.last > 0 && t.since == "":
 		return t.newest(ctx, c, r, objects, q)
 	}
+	if t.late, err = query.LateSince(ctx, r, time.Now()); err != nil {
+		return nil, err
+	}
 	return nil, t.readRequests(ctx, c, r, objects, time.Now())
 }
 

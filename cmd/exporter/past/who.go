@@ -1,7 +1,6 @@
 package past
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -17,16 +16,16 @@ import (
 	"kubecdc/sinks"
 )
 
-// requestsSince reads the audit events about objects since a time.
-func requestsSince(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time) (*query.Requests, error) {
-	q, err := query.ReadRequests(ctx, r, objects, since)
-	if err != nil {
-		return nil, err
-	}
+// ignores reports what the settings left out, by the log, and else by the settings of this environment.
+func (t *changes) ignores(c *cobra.Command) func(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
+	var here []string
 	if settings, _, err := config.Load(os.Environ(), c.Flags()); err == nil {
-		q.Ignores = func(resource string) bool { return ignores(&settings.Records, resource) }
+		here = ignoredBy(&settings.Records)
 	}
-	return q, nil
+	return func(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
+		may, known = t.late.Ignores(resource, since, l)
+		return may || !known && query.Ignores(here, resource), known
+	}
 }
 
 // remarkRequests says which time the audit events cover.
@@ -36,10 +35,17 @@ func (p *pastFlags) remarkRequests(errs io.Writer, q *query.Requests) {
 	}
 }
 
-// ignores reports whether the settings may leave updates of a resource out of the log.
-func ignores(r *config.Records, resource string) bool {
-	return !slices.Contains(r.Ops, change.Update.String()) || slices.ContainsFunc(r.IgnoreFields, func(field string) bool {
-		selected, _, _ := strings.Cut(field, ":")
-		return selected == resource || strings.Contains(selected, "*")
-	})
+// ignoredBy returns the resources whose updates the settings may leave out of the log. "*" stands for all.
+func ignoredBy(r *config.Records) (ids []string) {
+	if !slices.Contains(r.Ops, change.Update.String()) {
+		return []string{"*"}
+	}
+	for _, field := range r.IgnoreFields {
+		if id, _, _ := strings.Cut(field, ":"); strings.Contains(id, "*") {
+			ids = append(ids, "*")
+		} else {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
