@@ -24,6 +24,7 @@ func hostile(r *rand.Rand, name string) (changes []change.Change, records []audi
 		stream = selected
 	}
 	var before []byte
+	gap := r.IntN(12) // changes in a row have the same
 	for n := range 2 + r.IntN(8) {
 		was := version
 		version += []int{1, 2, 3, 420, 7 + r.IntN(500)}[r.IntN(5)]
@@ -32,7 +33,9 @@ func hostile(r *rand.Rand, name string) (changes []change.Change, records []audi
 			`[{"manager":"m%d","operation":"Update","time":%q,"fieldsV1":{}}]}}`, name, uid, version, moment.Format(time.RFC3339), r.IntN(3),
 			happened.Add(time.Duration(r.IntN(7)-5)*time.Second).Format(time.RFC3339))
 		c := change.Change{Stream: stream, Op: change.Update, Namespace: "shop", Name: name, UID: uid, ResourceVersion: change.VersionOf(uint64(version)),
-			Before: before, After: body, Time: happened, Inferred: one(15)}
+			Before: before, After: body, Time: happened, Inferred: one(15),
+			Gap: []string{"", "", "", "", "a", "b"}[gap/2%6]}
+		gap += r.IntN(3)
 		switch {
 		case n == 0:
 			c.Op, c.Inferred = []change.Op{change.Create, change.Create, change.Read}[r.IntN(3)], false

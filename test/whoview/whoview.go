@@ -40,6 +40,7 @@ var trials = map[string]trial{
 	"another object":          {bob: func(r *audit.Record) { r.UID = "other" }},
 	"another resource":        {bob: func(r *audit.Record) { r.Resource = "deployments.other" }},
 	"of two":                  {carol: true},
+	"first in a gap":          {change: func(c *change.Change) { c.Gap = "pods:9" }},
 	"inferred":                {change: func(c *change.Change) { c.Inferred = true }},
 	"corrected":               {change: func(c *change.Change) { c.ResourceVersion = "10" }},
 	"read":                    {change: func(c *change.Change) { c.Op, c.Before = change.Read, nil }},
