@@ -207,11 +207,11 @@ func (s *slot) writeTo(log sinks.Log) inventory.Write {
 			defer cancel()
 			ctx, giveUp = context.WithCancelCause(ctx)
 			defer giveUp(nil)
-			s.end = &logEnd{epoch: b.Epoch, seq: b.Seq - 1, next: b}
+			s.sink = sending(b)
 			written := s.spoolEarly(ctx, b, giveUp)
 			defer func() {
 				if written(err); err == nil {
-					s.end = &logEnd{epoch: b.Epoch, seq: b.Seq}
+					s.sink = acked(b)
 				}
 			}()
 		}

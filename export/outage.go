@@ -30,59 +30,13 @@ import (
 // awayAfter is how long the sink may take for a batch, or to be opened, before a spool is used.
 const awayAfter = 10 * time.Second
 
-// logEnd is the end of the slot's log, as far as this process has written or read it. Another owner may have written since.
-type logEnd struct {
-	epoch int64
-	seq   uint64        // the last batch that the sink has acknowledged
-	next  *change.Batch // the batch after it, if its outcome is unknown
-	away  error         // why the sink has not taken next, or nil if it may take it at once
-}
-
-// knowsEnd reports whether the checkpoint has all that the log has, except perhaps for one batch that this process has.
-func (s *slot) knowsEnd(state *checkpoint.SlotState) bool {
-	if s.end != nil && s.end.next != nil && s.end.next.Seq == state.Seq { // the sink had it
-		s.end.seq, s.end.next, s.end.away = state.Seq, nil, nil
-	}
-	return s.end != nil && s.end.seq == state.Seq
-}
-
-// acquired forgets the end of the log if another process may have written to it since.
-func (s *slot) acquired(state *checkpoint.SlotState) {
-	if s.end != nil && s.end.epoch == state.Epoch-1 && s.knowsEnd(state) {
-		s.end.epoch = state.Epoch
-	} else {
-		s.end = nil
-	}
-}
-
-// isAway reports whether a session has failed because the sink did not take a batch. Then the next one uses a spool.
-func (s *slot) isAway(err error) bool {
-	if s.end == nil || s.end.next == nil || !mayBeAway(err) {
-		return false
-	}
-	s.end.away = err
-	return true
-}
-
 // These errors end a session, and the next one starts at once.
 var (
 	errForwarded   = errors.New("the sink has what was in the spool")
 	errSinkAnswers = errors.New("the sink answers again: the spool is forwarded")
 )
 
-// goesOn reports whether a session has ended only because the next one can forward more of a spool.
-func goesOn(err error) bool { return errors.Is(err, errForwarded) || errors.Is(err, errSinkAnswers) }
-
 var errSinkSilent = errors.New("the sink does not answer")
-
-// mayBeAway reports whether the sink may accept the batch later, from any owner of the slot.
-func mayBeAway(err error) bool { return dependency.NameOf(err) == dependency.Sink && !isVerdict(err) }
-
-// isVerdict reports that the sink does not accept a batch, whenever it is asked again.
-func isVerdict(err error) bool {
-	return isFinal(err) || errors.Is(err, sinks.ErrInvalidWriter) || fault.Is[*sinks.RefusedError](err) ||
-		fault.Is[*sinks.Hole](err) || fault.Is[*sinks.LostTailError](err) || fault.Is[*sinks.NewerEpochError](err)
-}
 
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
 // Without a spool, the session waits for the sink if this process does not know the end of the log.
@@ -95,18 +49,20 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	if err != nil {
 		return nil, err
 	}
+	gone, isAway := s.sink.(away)
 	switch {
-	case s.spool == nil && s.end == nil:
+	case isAway:
+		s.sink, err = asked(s.sink), gone.why
+	case s.spool == nil && s.sink == unknown{}:
 		o, err = s.openRaisingEpoch(ctx, state, s.open)
-	case s.end != nil && s.end.away != nil:
-		err, s.end.away = s.end.away, nil // so that the next session asks the sink if this one fails
 	default:
 		o, err = s.forwardFirst(ctx, state)
 	}
-	continues := s.spool == nil && s.knowsEnd(state) || s.spool != nil && state.Seq+1 >= s.spool.First
+	s.sink = follows(s.sink, state.Seq)
+	continues := s.spool == nil && s.sink != unknown{} || s.spool != nil && state.Seq+1 >= s.spool.First
 	switch {
 	case err == nil:
-		s.end, s.slow = &logEnd{epoch: state.Epoch, seq: o.Seq()}, 0
+		s.sink, s.slow = settled{state.Epoch, o.Seq()}, 0
 		return o, nil
 	case errors.Is(err, errMoreLeft), ctx.Err() == nil && mayBeAway(err) && continues:
 		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.spoolOn(ctx, state, o, err) })
@@ -118,10 +74,10 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 
 // beginSpool makes a spool that continues the log.
 func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, cause error) (*spool.Spool, error) {
-	end := s.end
+	first, next := unacked(s.sink)
 	positions, err := s.positionsOf(ctx, nil)
 	if err == nil {
-		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, end.seq+1, end.next)
+		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, first, next)
 	}
 	var sp *spool.Spool
 	if err == nil {

@@ -62,7 +62,7 @@ func (o *outage) begin(ctx context.Context) (*opened, error) {
 	var err error
 	o.state, err = o.slot.acquire(ctx)
 	mustDo(o.t, err)
-	o.slot.acquired(&o.state)
+	o.slot.sink = acquired(o.slot.sink, &o.state)
 	m, err := o.slot.openMemory(ctx, &o.state)
 	o.slot.inventory.Learn(err)
 	return m, err
@@ -99,7 +99,9 @@ func (o *outage) write(m Memory, version int) error {
 // end ends a session with an error.
 func (o *outage) end(m *opened, err error) {
 	_ = o.slot.finish(o.t.Context(), m.Memory, err)
-	o.slot.isAway(err)
+	if next, _ := outcomeOf(err, o.slot.sink, false); next == spoolNext {
+		o.slot.sink = failed(o.slot.sink, err)
+	}
 	o.slot.release(o.state.Epoch)
 	m.log.Close()
 }

@@ -20,7 +20,6 @@ import (
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
-	"kubecdc/source/discovery"
 )
 
 // slot works on the streams that hash to its number. It works in sessions: acquire the slot, open the log, roll the checkpoint
@@ -44,13 +43,14 @@ type carriedOver struct {
 	epochRaises []time.Time
 	refusals    refusals // by the sink
 	inventory   inventory.Slot
-	end         *logEnd                     // nil: it is not known
+	sink        sinkState
 	slow        int                         // how often in a row the sink has answered, and was not open or took no batch in time
 	reopen      *backoff.ExponentialBackOff // until a sink that answers is opened again, while batches go into a spool
 }
 
 func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {
-	s := &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number)}
+	s := &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number),
+		carriedOver: carriedOver{sink: unknown{}}}
 	s.redactorFor = cached(s.bodyRedactorOf)
 	s.reopen = backoff.NewExponentialBackOff()
 	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
@@ -72,20 +72,22 @@ func (s *slot) run(ctx context.Context) error {
 	for {
 		started := time.Now()
 		err := s.session(ctx)
-		switch {
-		case isFenced(err), isFinal(err), fault.Is[*discovery.OtherClusterError](err):
+		next, why := outcomeOf(err, s.sink, ctx.Err() != nil)
+		isNews := s.learn(err)
+		switch next {
+		case fenced, final:
 			return fmt.Errorf("slot %d: %w", s.number, err)
-		case isUnavailable(err):
+		case handOver:
 			s.logger.Debug("the slot is not available", "reason", err)
 			return nil
-		case ctx.Err() != nil:
+		case drained, stopped:
 			return err
-		}
-		isAway := s.isAway(err)
-		if isAway {
+		case spoolNext:
+			s.sink = failed(s.sink, err)
 			s.parts.State.Problem(s.number, err)
+			continue
 		}
-		if s.recordRefusals(err) || s.inventory.Learn(err) || goesOn(err) || isAway {
+		if next == atOnce && isNews {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -94,11 +96,17 @@ func (s *slot) run(ctx context.Context) error {
 		delay := retry.NextBackOff()
 		s.parts.State.Problem(s.number, err)
 		s.logger.Error("the session failed: starting the next one from what is durable",
-			"in", delay.Round(time.Millisecond), "error", err)
+			"in", delay.Round(time.Millisecond), "error", err, "why", why)
 		if wait.For(ctx, delay) != nil {
 			return nil
 		}
 	}
+}
+
+// learn takes from the error of a session what the next one needs, and reports whether that is new.
+func (s *slot) learn(err error) (isNew bool) {
+	s.inventory.Learn(err)
+	return s.recordRefusals(err) || !fault.Is[*sinks.RefusedError](err)
 }
 
 func (s *slot) session(ctx context.Context) error {
@@ -107,7 +115,7 @@ func (s *slot) session(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.release(state.Epoch) }()
-	s.acquired(&state)
+	s.sink = acquired(s.sink, &state)
 	s.reportStreams(ctx)
 	memory, err := s.openMemory(ctx, &state)
 	if err != nil {

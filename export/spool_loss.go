@@ -30,7 +30,7 @@ func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.
 
 // loseBeforeSpool records a loss that was found when the log was opened, while the slot has a spool.
 func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
-	have, err := s.positionsOf(ctx, nil) // those of a rebuild, if the log ends before the spool begins
+	have, err := s.positionsOf(ctx, nil) // after a rebuild, which differ from o.before
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}

@@ -47,7 +47,7 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *ope
 			return nil, err
 		}
 	}
-	s.end = nil
+	s.sink = unknown{}
 	m := &spooling{slot: s, spool: s.spool, to: to}
 	log, err := s.spool.Writer(ctx, state.Epoch, s.spool.Last)
 	if err == nil {

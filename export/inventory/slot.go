@@ -22,17 +22,15 @@ type Slot struct {
 	unread  unread
 }
 
-// Learn takes the error of a session, and reports whether the next one can start at once.
-func (s *Slot) Learn(err error) (atOnce bool) {
+// Learn takes the error of a session, for the next one.
+func (s *Slot) Learn(err error) {
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
 	if loss, isLoss := errors.AsType[*sinks.LostTailError](err); isLoss {
 		s.loss = loss
 	}
-	unread, ok := errors.AsType[*unreadError](err)
-	if ok {
+	if unread, ok := errors.AsType[*UnreadError](err); ok {
 		s.unread.streams = unread.streams
 	}
-	return ok
 }
 
 // Recorded forgets the loss that a session has found, since the log has the gap records.

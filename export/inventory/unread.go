@@ -20,10 +20,10 @@ type unread struct {
 	readBack map[change.StreamID]bool
 }
 
-// unreadError ends a session. The next one reads back what the log has of these streams.
-type unreadError struct{ streams []change.StreamID }
+// UnreadError ends a session. The next one reads back what the log has of these streams.
+type UnreadError struct{ streams []change.StreamID }
 
-func (e *unreadError) Error() string {
+func (e *UnreadError) Error() string {
 	ids := make([]string, len(e.streams))
 	for i, id := range e.streams {
 		ids[i] = string(id)
@@ -33,7 +33,7 @@ func (e *unreadError) Error() string {
 
 // MayBegin returns an error if the log may have something of streams that the checkpoint does not know, and it was not read back.
 func (v *Inventory) MayBegin(ctx context.Context, streams []*change.Stream) error {
-	unread := &unreadError{}
+	unread := &UnreadError{}
 	for _, s := range streams {
 		if v.unread.readBack[s.ID()] {
 			continue
