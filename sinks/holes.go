@@ -32,10 +32,7 @@ func (h *Hole) Error() string { return "the log has a hole: " + h.Reason }
 // Records returns the gap records that explain the hole.
 func (h *Hole) Records() (all []change.Control) {
 	for _, stream := range slices.Sorted(maps.Keys(h.After)) {
-		from, to := h.Before[stream], h.After[stream]
-		if !from.Valid() {
-			from = "1" // the first list had not ended
-		}
+		from, to := h.from(stream), h.After[stream]
 		if to.Compare(from) > 0 {
 			all = append(all, change.GapControl(stream, to, change.Gap{ID: "hole:" + change.GapID(stream, from),
 				From: from, To: to, Reason: "records were removed from the middle of the log"}, h.Reason))
@@ -44,12 +41,20 @@ func (h *Hole) Records() (all []change.Control) {
 	return all
 }
 
+// from is 1 if the stream's first list had not ended.
+func (h *Hole) from(stream change.StreamID) change.ResourceVersion {
+	if v := h.Before[stream]; v.Valid() {
+		return v
+	}
+	return "1"
+}
+
 // Moves visits positions to which batches have moved streams, in the order of the log.
 type Moves func(visit func(change.StreamID, change.ResourceVersion)) error
 
 // Unexplained returns the hole, or nil if it is explained. before has the positions up to the hole, and after those from its end on.
-// gaps visits the gap records from its end on.
-func (h *Hole) Unexplained(before, after Moves, gaps func(visit func(record []byte) error) error) (*Hole, error) {
+// records visits the records of gaps and of streams' beginnings from its end on.
+func (h *Hole) Unexplained(before, after Moves, records func(visit func(record []byte) error) error) (*Hole, error) {
 	h.Before = map[change.StreamID]change.ResourceVersion{}
 	err := before(func(s change.StreamID, v change.ResourceVersion) { h.Before[s] = v })
 	if err == nil {
@@ -57,7 +62,7 @@ func (h *Hole) Unexplained(before, after Moves, gaps func(visit func(record []by
 	}
 	explained := len(h.Records()) == 0
 	if err == nil && !explained {
-		err = gaps(func(record []byte) error {
+		err = records(func(record []byte) error {
 			var c change.Control
 			err := json.Unmarshal(record, &c)
 			explained = explained || h.Explain(&c)
@@ -80,13 +85,15 @@ func (h *Hole) Moved(s change.StreamID, v change.ResourceVersion) {
 	}
 }
 
-// Explain forgets the streams whose hole a control record explains. The record of a loss explains a hole, too. Explain reports
-// whether no stream is left.
+// Explain forgets the streams whose hole a control record explains. The record of a loss explains a hole, too, and so does a stream's
+// beginning after the hole. Explain reports whether no stream is left.
 func (h *Hole) Explain(c *change.Control) (explained bool) {
-	if g := c.Gap; g != nil && g.Lost() && h.InBatch {
+	if _, known := h.Before[c.Stream]; c.Type == change.ControlSnapshotBegin && !known {
+		delete(h.After, c.Stream)
+	} else if g := c.Gap; g != nil && g.Lost() && h.InBatch {
 		clear(h.After)
 	} else if g != nil && (g.Lost() && g.To.Compare(h.After[c.Stream]) >= 0 || g.ID == "hole:"+change.GapID(c.Stream, g.From) &&
-		g.From.Compare(h.Before[c.Stream]) <= 0 && g.To.Compare(h.After[c.Stream]) >= 0) {
+		g.From.Compare(h.from(c.Stream)) <= 0 && g.To.Compare(h.After[c.Stream]) >= 0) {
 		delete(h.After, c.Stream)
 	}
 	return len(h.Records()) == 0

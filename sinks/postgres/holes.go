@@ -23,17 +23,20 @@ type number struct {
 	seq   uint64
 }
 
-// numbered is a batch, and the epoch that last gave up the end of the slot's log. Its sum is "" if that is not known.
+// numbered is a batch, and the epoch that last gave up the end of the slot's log. Its sum is "" if that is not known. The log is new if
+// neither the retention nor a loss has removed batches.
 type numbered struct {
 	number
 	written time.Time
 	sum     string
 	tail    int64
+	isNew   bool
 }
 
 // numbers selects the batches of a slot after a number, without the batches that the record of a loss is about. An earlier release has
 // made tables without sums.
-const numbers = `select b.epoch, b.seq, b.written, row_to_json(b) ->> 'sum', s.tail_epoch from kubecdc_log.slots s cross join lateral (
+const numbers = `select b.epoch, b.seq, b.written, row_to_json(b) ->> 'sum', s.tail_epoch, s.tail_epoch = 0 and s.recorded = '-infinity'
+		and not exists (select from kubecdc_log.positions where cluster = s.cluster) from kubecdc_log.slots s cross join lateral (
 		select * from kubecdc_log.batches where cluster = s.cluster and slot = s.slot and written > s.recorded
 			and (epoch, seq) > ($3, $4) order by epoch, seq limit 1000) b
 	where s.cluster = $1 and s.slot = $2 order by b.epoch, b.seq`
@@ -44,7 +47,7 @@ func (r *Reader) findHole(ctx context.Context, slot int, last number, sums bool,
 	for {
 		var page []numbered
 		var b numbered
-		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq)}, []any{&b.epoch, &b.seq, &b.written, &b.sum, &b.tail}
+		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq)}, []any{&b.epoch, &b.seq, &b.written, &b.sum, &b.tail, &b.isNew}
 		err := pgdb.Querier{DB: r.db}.Rows(ctx, numbers, args, row, func() error {
 			page = append(page, b)
 			return nil
@@ -76,6 +79,10 @@ func (r *Reader) holeBefore(ctx context.Context, slot int, last number, b *numbe
 		reason := fmt.Sprintf("batch %d of slot %d follows batch %d", b.seq, slot, last.seq)
 		return r.hole(ctx, slot, last, b.number, number{math.MaxInt64, math.MaxInt64}, reason)
 	}
+	if b.isNew && last.seq == 0 && b.seq > 1 {
+		reason := fmt.Sprintf("its oldest batches were removed: batch %d is the first of slot %d", b.seq, slot)
+		return r.hole(ctx, slot, last, b.number, number{math.MaxInt64, math.MaxInt64}, reason)
+	}
 	if !sums || b.sum == "" {
 		return nil, nil
 	}
@@ -96,10 +103,10 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after, last number,
 				select p.stream, p."resourceVersion", b.epoch, b.seq from kubecdc_log.batches b, json_to_recordset(b.positions)
 					as p (stream text, "resourceVersion" text) where b.cluster = $1 and b.slot = $2) as m
 			where (epoch, seq) >= ($3, $4) and (epoch, seq) <= ($5, $6) order by epoch, seq`
-		gaps  = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type = 'gap' and (epoch, batch) >= ($3, $4)`
+		gaps  = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type in ('gap', 'snapshot-begin') and (epoch, batch) >= ($3, $4)`
 		count = `select count(*) from kubecdc_log.batches where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) <= ($5, $6)`
 	)
-	q, has, want := pgdb.Querier{DB: r.db}, 0, map[bool]int{true: 1, false: 2}[before == after]
+	q, has, want := pgdb.Querier{DB: r.db}, 0, map[bool]int{true: 1, false: 2}[before == after || before == number{}]
 	args := func(n ...number) (all []any) {
 		all = []any{r.cluster, slot}
 		for _, n := range n {

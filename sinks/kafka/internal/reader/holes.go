@@ -90,7 +90,7 @@ func (r *Reader) repeats(ctx context.Context, s logread.Span) (repeated bool, er
 type slotHoles struct {
 	slots    map[int]*slotBatches
 	versions map[change.StreamID]change.ResourceVersion // "" until a stream's first list ends
-	gaps     []*change.Control
+	records  []*change.Control                          // of gaps, and of streams' beginnings
 }
 
 // slotBatches is what was read of a slot.
@@ -116,16 +116,16 @@ func (f *slotHoles) add(c logread.Control) error {
 		s.holes = append(s.holes, &sinks.Hole{Reason: reason, Before: maps.Clone(f.versions)})
 	}
 	s.last, s.partition = max(s.last+1, c.Batch)-1, c.Partition
-	moved := c.Positions
-	switch _, known := f.versions[c.Stream]; {
-	case c.Type == change.ControlBatch:
+	switch c.Type {
+	case change.ControlBatch:
 		s.last = c.Batch
-	case c.Type == change.ControlGap:
-		f.gaps = append(f.gaps, c.Control)
-	case c.Type == change.ControlSnapshotBegin && !known: // it begins after each hole
-		moved = []change.Position{{Stream: c.Stream}}
+	case change.ControlGap:
+		f.records = append(f.records, c.Control)
+	case change.ControlSnapshotBegin:
+		f.records = append(f.records, c.Control)
+		f.versions[c.Stream] += "" // it is known from now on
 	}
-	for _, p := range moved {
+	for _, p := range c.Positions {
 		f.versions[p.Stream] = p.ResourceVersion
 		for _, h := range s.holes {
 			h.Moved(p.Stream, p.ResourceVersion)
@@ -138,7 +138,7 @@ func (f *slotHoles) add(c logread.Control) error {
 func (f *slotHoles) unexplained() *sinks.Hole {
 	for _, slot := range slices.Sorted(maps.Keys(f.slots)) {
 		for _, h := range f.slots[slot].holes {
-			for _, c := range f.gaps {
+			for _, c := range f.records {
 				h.Explain(c)
 			}
 			if len(h.Records()) > 0 {
