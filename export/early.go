@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -14,7 +15,8 @@ import (
 
 // A process may be killed, or asked to end, in the first seconds of an outage. So a batch that the sink has not acknowledged
 // after a second also goes into a spool. If the sink takes the batch, or never will, the spool is removed. Otherwise the next
-// session, or the next process, goes on there.
+// session, or the next process, goes on there. Each other slot begins an empty one meanwhile, since after a kill nobody else knows that its
+// inventory has all of the log. It removes that before it writes to the sink again.
 
 const earlyAfter = time.Second
 
@@ -22,6 +24,93 @@ const earlyAfter = time.Second
 type early struct {
 	flush  func(context.Context) error // flushes the session's memory, or nil if the session does not write to the sink
 	copied change.Batch                // the batch, since the sink may change its own
+
+	mu      sync.Mutex // held while an empty spool begins
+	writing bool       // a batch is being written
+	empty   bool       // there is an empty spool
+}
+
+// bell tells the slots of a process that the sink leaves a batch unacknowledged.
+type bell struct {
+	mu   sync.Mutex
+	next chan struct{} // is closed when it rings
+}
+
+func newBell() *bell { return &bell{next: make(chan struct{})} }
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.next)
+	b.next = make(chan struct{})
+}
+
+// rings returns a channel that is closed when the bell rings next.
+func (b *bell) rings() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next
+}
+
+// listen begins an empty spool each time that the bell rings, if the session writes to the sink, until it calls stop.
+func (s *slot) listen(writing context.Context, epoch int64, memory Memory) (stop func()) {
+	if s.early.flush == nil || s.parts.Spools == nil {
+		return func() {}
+	}
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-s.parts.bell.rings():
+				if err := s.beginEmpty(writing, epoch, memory); err != nil && writing.Err() == nil {
+					s.logger.Warn("the sink does not take batches of another slot, and no empty spool could begin", "error", err)
+				}
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-stopped
+	}
+}
+
+// beginEmpty begins an empty spool if the sink has acknowledged all batches, and the inventory has them.
+func (s *slot) beginEmpty(ctx context.Context, epoch int64, memory Memory) error {
+	s.early.mu.Lock()
+	defer s.early.mu.Unlock()
+	if s.early.writing || s.early.empty { // while a batch is being written, the state of the sink is its own
+		return nil
+	}
+	end, isSettled := s.sink.(settled)
+	if !isSettled {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
+	defer cancel()
+	err := s.beginAfter(ctx, memory.Flush, epoch, end.seq, nil)
+	s.early.empty = err == nil
+	return err
+}
+
+// startWriting removes the slot's empty spool, since the log gets a batch that it would not continue.
+func (s *slot) startWriting() error {
+	s.early.mu.Lock()
+	defer s.early.mu.Unlock()
+	s.early.writing = true
+	if !s.early.empty {
+		return nil
+	}
+	s.early.empty = false
+	return s.parts.Spools.Remove(s.number)
+}
+
+func (s *slot) endWriting() {
+	s.early.mu.Lock()
+	defer s.early.mu.Unlock()
+	s.early.writing = false
 }
 
 // spoolEarly begins a spool with a batch after a second. Once the spool has the batch, it calls giveUp some time after the
@@ -59,25 +148,34 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 	}
 }
 
-// beginEarly reports whether the spool has begun. The inventory must have all batches before.
+// beginEarly reports whether the spool has begun.
 func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
-	err := s.early.flush(ctx)
+	s.filter().tell(b) // the process that forwards it may have other settings
+	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
+	err := s.beginAfter(ctx, s.early.flush, b.Epoch, b.Seq-1, b)
+	if err != nil && ctx.Err() == nil {
+		s.logger.Warn("the sink has not taken a batch for a second, and no spool could begin", "error", err)
+	}
 	if err == nil {
-		err = s.parts.Store.Check(ctx, s.number, b.Epoch, b.Seq-1)
+		s.parts.bell.ring()
+	}
+	return err == nil
+}
+
+// beginAfter begins a spool after a batch, which the inventory must have, with the next one or nil.
+func (s *slot) beginAfter(ctx context.Context, flush func(context.Context) error, epoch int64, seq uint64, next *change.Batch) error {
+	err := flush(ctx)
+	if err == nil {
+		err = s.parts.Store.Check(ctx, s.number, epoch, seq)
 	}
 	var positions []change.Position
 	if err == nil {
 		positions, err = s.positionsOf(ctx, nil)
 	}
 	if err == nil {
-		s.filter().tell(b) // the process that forwards it may have other settings
-		(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
-		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, b.Seq, b)
+		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, seq+1, next)
 	}
-	if err != nil && ctx.Err() == nil {
-		s.logger.Warn("the sink has not taken a batch for a second, and no spool could begin", "error", err)
-	}
-	return err == nil
+	return err
 }
 
 // mayDrain reports whether what was read can still go into a spool that has begun: the process is to end, and the sink is away.

@@ -85,11 +85,12 @@ type watchedParts struct {
 	Parts
 	watchdog            *dependency.Watchdog
 	sinkReach, apiReach *ownership.Reachability
+	bell                *bell
 }
 
 func watch(lease time.Duration, p Parts) *watchedParts {
 	w := dependency.NewWatchdog(p.State, p.Logger)
-	return &watchedParts{p, w, ownership.NewReachability(lease, dependency.Sink, w), ownership.NewReachability(lease, dependency.APIServer, w)}
+	return &watchedParts{p, w, ownership.NewReachability(lease, dependency.Sink, w), ownership.NewReachability(lease, dependency.APIServer, w), newBell()}
 }
 
 // Run exports until the context ends (nil: drained) or an error makes another attempt pointless.

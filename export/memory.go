@@ -207,6 +207,10 @@ func (s *slot) writeTo(log sinks.Log) inventory.Write {
 			defer cancel()
 			ctx, giveUp = context.WithCancelCause(ctx)
 			defer giveUp(nil)
+			defer s.endWriting()
+			if err := s.startWriting(); err != nil {
+				return nil, err
+			}
 			s.sink = sending(b)
 			written := s.spoolEarly(ctx, b, giveUp)
 			defer func() {

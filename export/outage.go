@@ -104,6 +104,9 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 	if err == nil {
 		err = s.spoolFits(ctx, sp, state.Seq)
 	}
+	if errors.Is(err, spool.ErrUnusable) && sp != nil && sp.Last < sp.First { // it has no batch, and the log went on
+		return nil, sp.Remove()
+	}
 	if errors.Is(err, spool.ErrUnusable) || fault.Is[*sinks.OtherClusterError](err) {
 		return nil, s.putAside(sp, err)
 	}

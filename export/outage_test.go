@@ -425,3 +425,43 @@ func mustDo(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// A process is killed whose slot had begun an empty spool. The next one reads on into it if the sink is away. If the log went on meanwhile, the
+// file is removed, and not put aside, since it has no change.
+func TestAnEmptySpoolOfAKilledProcess(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t)
+	empty := func() {
+		positions, err := o.slot.positionsOf(t.Context(), nil)
+		mustDo(t, err)
+		first, _ := unacked(o.slot.sink)
+		mustDo(t, o.parts.Spools.Begin(t.Context(), 0, o.parts.log, positions, first, nil))
+	}
+	m, err := o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 1))
+	mustDo(t, m.Flush(t.Context()))
+	empty()
+	mustDo(t, o.write(m, 2))
+	o.end(m, errOther)
+	o.restart()
+	m = o.awaitSink()
+	mustDo(t, o.write(m, 3))
+	mustDo(t, m.Flush(t.Context()))
+	empty()
+	o.end(m, errOther)
+	o.sink.Cut()
+	o.restart()
+	m, err = o.begin(t.Context())
+	mustDo(t, err)
+	mustDo(t, o.write(m, 4))
+	o.end(m, errOther)
+	mustDo(t, o.sink.Restore())
+	o.end(o.awaitSink(), errOther)
+	if got := strings.Join(o.names(), " "); got != "p1 p2 p3 p4" {
+		t.Errorf("the log has %s", got)
+	}
+	if left, err := filepath.Glob(filepath.Join(o.parts.Spools.Path, "*")); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %q, %v", left, err)
+	}
+}

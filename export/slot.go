@@ -184,7 +184,7 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		limits.Linger = max(limits.Linger, spoolLinger)
 	} else {
 		s.early.flush = memory.Flush
-		defer func() { s.early.flush = nil }()
+		defer func() { s.early.flush, s.early.empty = nil, false }()
 	}
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
 	s.parts.State.Buffering(s.number, func() (f live.Fill) {
@@ -205,7 +205,9 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		defer close(stopped)
 		streams.run(reading)
 	}()
+	stopListening := s.listen(writing, epoch, memory)
 	err := s.commitAll(writing, epoch, memory, q, stopped)
+	stopListening()
 	err = s.finish(writing, memory, err)
 	if s.mayDrain(parent, writing, memory, err) {
 		err = s.drain(writing, q, stopped, err)

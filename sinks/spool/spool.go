@@ -365,7 +365,9 @@ func (s *Spool) Remove() (err error) {
 }
 
 // Remove removes the file of a slot, which nobody has open.
-func (f *Folder) Remove(slot int) error { return removeFiles(f.file(slot)) }
+func (f *Folder) Remove(slot int) error {
+	return cmp.Or(removeFiles(f.file(slot)), sqlitefile.SyncFolder(f.Path))
+}
 
 func removeFiles(path string) (err error) {
 	for _, end := range []string{"-wal", "-shm", "", ".lock", ".room"} {

@@ -3,9 +3,11 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
+	"kubecdc/change"
 	"kubecdc/test/servers"
 )
 
@@ -64,4 +66,59 @@ func endsEarly(t *testing.T, w *World, sink *servers.Proxy, env map[string]strin
 	e := StartExporter(t, "the last", env)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	e.stop(t)
+}
+
+// An exporter of two slots is killed when an outage begins, before one of them has read a change. The next one, whose sink can't be opened,
+// reads that slot's changes all the same, and the API server forgets them before the sink is back.
+func TestAQuietSlotReadsOnAfterAKill(t *testing.T) {
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		w := NewWorld(t)
+		lane := w.Kafka.Lane(t)
+		quietSlotReadsOn(t, w, lane, ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address)))
+	})
+	t.Run("Postgres", func(t *testing.T) {
+		t.Parallel()
+		w := NewPostgresWorld(t, servers.PostgresOptions{})
+		w.separateCheckpoint(t)
+		proxies, env := w.Proxied(t)
+		quietSlotReadsOn(t, w, proxies["sink"], ownSpool(t, env))
+	})
+}
+
+func quietSlotReadsOn(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {
+	busy, quiet := []Kind{ConfigMaps}, []Kind{Roles}
+	kinds := slices.Concat(busy, quiet)
+	const slots = 2
+	slotOf := func(k Kind) int { return change.SlotOf(k.Stream(), slots) }
+	if slotOf(ConfigMaps) == slotOf(Roles) {
+		t.Fatal("both resources are in one slot")
+	}
+	// Without these settings the quiet slot soon has a batch, too.
+	env = withSettings(env, "KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", fmt.Sprint(slots), "KUBECDC_WATERMARK_INTERVAL", "10m",
+		"KUBECDC_PROOF_INTERVAL", "0")
+	writer, later := w.Writer(t, busy), w.Writer(t, quiet)
+	writer.Fill(30)
+	later.Fill(30)
+	e := StartExporter(t, "the exporter", env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, kinds)
+	sink.Freeze()
+	writer.Run(1)
+	Await(t, "the spools of both slots", func() (bool, error) {
+		found, err := filepath.Glob(filepath.Join(env["KUBECDC_SPOOL_DIR"], "*", "slot-?.db"))
+		return len(found) == slots, err
+	})
+	e.Kill()
+	e = StartExporter(t, "the next", env)
+	later.Run(60)
+	e.awaitSpooled(t, later.Marks(quiet))
+	must(t, w.Kube.Compact(t.Context(), 0))
+	must(t, w.Kube.RestartAPIServer(t.Context())) // its cache forgets, too
+	must(t, sink.Restore())
+	Judge(t, w.Kube, w.AwaitComplete(t, later, kinds), w.Prefix, kinds).Demand(t, 0)
+	e.stop(t)
+	if left, err := filepath.Glob(filepath.Join(env["KUBECDC_SPOOL_DIR"], "*", "slot-?.db")); err != nil || len(left) > 0 {
+		t.Errorf("spools are left: %q, %v", left, err)
+	}
 }
