@@ -8,12 +8,11 @@ import (
 	"kubecdc/sinks"
 )
 
-// Chain finds changes that a log lacks, among the changes of objects in their order. The before-image of an object's change has the
+// Chain finds a change that a log lacks, among the changes of objects in their order. The before-image of an object's change has the
 // version of the object's last change in the log, whatever updates the settings ignore.
 type Chain struct {
+	Lacks string                            // says which change is the first that the log lacks, or ""
 	last  map[string]change.ResourceVersion // by object
-	lacks int                               // how many changes
-	first string                            // the first of them
 }
 
 // Add adds a change.
@@ -22,20 +21,11 @@ func (c *Chain) Add(l *sinks.Logged) {
 		c.last = map[string]change.ResourceVersion{}
 	}
 	key := fmt.Sprint(l.Stream.ID(), " ", l.Partition, " ", l.Change.Key())
-	if v := lacking(c.last[key], l); v != "" {
-		if c.lacks++; c.lacks == 1 {
-			c.first = fmt.Sprintf("%s %s at resourceVersion %s", change.ResourceOf(l.Stream.ID()).ID(), l.Change.Key(), v)
-		}
+	if v := lacking(c.last[key], l); v != "" && c.Lacks == "" {
+		c.Lacks = fmt.Sprintf("the log lacks the change of %s %s to resourceVersion %s, and perhaps others, by the state before the next one",
+			change.ResourceOf(l.Stream.ID()).ID(), l.Change.Key(), v)
 	}
 	c.last[key] = change.ResourceVersion(strings.Clone(string(l.ResourceVersion)))
-}
-
-// Remark says what the log lacks. It is empty if that is nothing.
-func (c *Chain) Remark() string {
-	if c.lacks == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the log lacks %d changes, by the states before the next ones; the first is that of %s", c.lacks, c.first)
 }
 
 // lacking returns the version of a change that the log lacks between an object's last change, of which it has the version, and the next

@@ -805,7 +805,7 @@ func TestARemovedUpdateIsNoticed(t *testing.T) {
 				continue
 			}
 			m.log.changes = slices.Delete(slices.Clone(m.log.changes), i, i+1)
-			if text := m.remark(); !strings.Contains(text, "pods shop/"+removed.Name+" at resourceVersion "+string(removed.ResourceVersion)) {
+			if text := m.remark(); !strings.Contains(text, "pods shop/"+removed.Name+" to resourceVersion "+string(removed.ResourceVersion)) {
 				t.Fatalf("seed %d: %s@%s is removed, and the remark is %q", seed, removed.Name, removed.ResourceVersion, text)
 			}
 			m.askVersion(t, seed, atoi(string(removed.ResourceVersion)))
@@ -824,7 +824,7 @@ func (m *model) remark() string {
 	for _, l := range m.log.changes {
 		chain.Add(l)
 	}
-	return chain.Remark()
+	return chain.Lacks
 }
 
 // follows reports whether a change is newer than the one of its object before it.

@@ -35,7 +35,7 @@ func (h *Hole) Records() (all []change.Control) {
 		from, to := h.from(stream), h.After[stream]
 		if to.Compare(from) > 0 {
 			all = append(all, change.GapControl(stream, to, change.Gap{ID: "hole:" + change.GapID(stream, from),
-				From: from, To: to, Reason: "records were removed from the middle of the log"}, h.Reason))
+				From: from, To: to, Reason: "records were removed from the log"}, h.Reason))
 		}
 	}
 	return all

@@ -163,8 +163,8 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 	if t.unmatched.Changes > 0 && t.user == "" {
 		t.addRemark(c.ErrOrStderr(), t.unmatched.String())
 	}
-	if text := t.chain.Remark(); text != "" {
-		t.addRemark(c.ErrOrStderr(), text)
+	if t.chain.Lacks != "" {
+		t.addRemark(c.ErrOrStderr(), t.chain.Lacks)
 	}
 	if t.omitted > 0 {
 		t.addRemark(c.ErrOrStderr(), "left out: Leases, Events and heartbeats of Nodes, "+humanize.Comma(int64(t.omitted))+" in all (--all shows them)")
