@@ -33,10 +33,11 @@ type numbered struct {
 	isNew   bool
 }
 
-// numbers selects the batches of a slot after a number, without the batches that the record of a loss is about. An earlier release has
-// made tables without sums.
-const numbers = `select b.epoch, b.seq, b.written, row_to_json(b) ->> 'sum', s.tail_epoch, s.tail_epoch = 0 and s.recorded = '-infinity'
-		and not exists (select from kubecdc_log.positions where cluster = s.cluster) from kubecdc_log.slots s cross join lateral (
+// numbers selects the batches of a slot after a number, with their sums if $5, without the batches that the record of a loss is about.
+// Tables of an earlier release have no sums.
+const numbers = `select b.epoch, b.seq, b.written, case when $5 then row_to_json(b) ->> 'sum' end, s.tail_epoch,
+		s.tail_epoch = 0 and s.recorded = '-infinity' and not exists (select from kubecdc_log.positions where cluster = s.cluster)
+	from kubecdc_log.slots s cross join lateral (
 		select * from kubecdc_log.batches where cluster = s.cluster and slot = s.slot and written > s.recorded
 			and (epoch, seq) > ($3, $4) order by epoch, seq limit 1000) b
 	where s.cluster = $1 and s.slot = $2 order by b.epoch, b.seq`
@@ -47,7 +48,7 @@ func (r *Reader) findHole(ctx context.Context, slot int, last number, sums bool,
 	for {
 		var page []numbered
 		var b numbered
-		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq)}, []any{&b.epoch, &b.seq, &b.written, &b.sum, &b.tail, &b.isNew}
+		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq), sums}, []any{&b.epoch, &b.seq, &b.written, &b.sum, &b.tail, &b.isNew}
 		err := pgdb.Querier{DB: r.db}.Rows(ctx, numbers, args, row, func() error {
 			page = append(page, b)
 			return nil
@@ -57,7 +58,7 @@ func (r *Reader) findHole(ctx context.Context, slot int, last number, sums bool,
 		}
 		began := time.Now()
 		for i := range page {
-			h, err := r.holeBefore(ctx, slot, last, &page[i], sums)
+			h, err := r.holeBefore(ctx, slot, last, &page[i])
 			if err != nil || h != nil {
 				return last, h, err
 			}
@@ -74,16 +75,13 @@ func (r *Reader) findHole(ctx context.Context, slot int, last number, sums bool,
 }
 
 // holeBefore returns the hole between two batches that follow each other, or in the second one.
-func (r *Reader) holeBefore(ctx context.Context, slot int, last number, b *numbered, sums bool) (*sinks.Hole, error) {
-	if last.seq > 0 && b.seq != last.seq+1 && (b.epoch == last.epoch || b.epoch > b.tail) {
+func (r *Reader) holeBefore(ctx context.Context, slot int, last number, b *numbered) (*sinks.Hole, error) {
+	isJump := last.seq > 0 && b.seq != last.seq+1 && (b.epoch == last.epoch || b.epoch > b.tail)
+	if isJump || b.isNew && last.seq == 0 && b.seq > 1 {
 		reason := fmt.Sprintf("batch %d of slot %d follows batch %d", b.seq, slot, last.seq)
 		return r.hole(ctx, slot, last, b.number, number{math.MaxInt64, math.MaxInt64}, reason)
 	}
-	if b.isNew && last.seq == 0 && b.seq > 1 {
-		reason := fmt.Sprintf("its oldest batches were removed: batch %d is the first of slot %d", b.seq, slot)
-		return r.hole(ctx, slot, last, b.number, number{math.MaxInt64, math.MaxInt64}, reason)
-	}
-	if !sums || b.sum == "" {
+	if b.sum == "" {
 		return nil, nil
 	}
 	found, err := r.sumOf(ctx, slot, b.number, b.written)
@@ -103,8 +101,10 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after, last number,
 				select p.stream, p."resourceVersion", b.epoch, b.seq from kubecdc_log.batches b, json_to_recordset(b.positions)
 					as p (stream text, "resourceVersion" text) where b.cluster = $1 and b.slot = $2) as m
 			where (epoch, seq) >= ($3, $4) and (epoch, seq) <= ($5, $6) order by epoch, seq`
-		gaps  = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type in ('gap', 'snapshot-begin') and (epoch, batch) >= ($3, $4)`
-		count = `select count(*) from kubecdc_log.batches where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) <= ($5, $6)`
+		records = `select record from kubecdc_log.control where cluster = $1 and slot = $2 and type in ('gap', 'snapshot-begin')
+			and (epoch, batch) >= ($3, $4)`
+		count = `select count(*) from kubecdc_log.batches
+			where cluster = $1 and slot = $2 and (epoch, seq) >= ($3, $4) and (epoch, seq) <= ($5, $6)`
 	)
 	q, has, want := pgdb.Querier{DB: r.db}, 0, map[bool]int{true: 1, false: 2}[before == after || before == number{}]
 	args := func(n ...number) (all []any) {
@@ -130,7 +130,7 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after, last number,
 	h := &sinks.Hole{Reason: reason, InBatch: before == after}
 	return h.Unexplained(moves(number{}, number{after.epoch, after.seq - 1}), moves(after, last), func(visit func([]byte) error) error {
 		var record []byte
-		return q.Rows(ctx, gaps, args(after), []any{&record}, func() error { return visit(record) })
+		return q.Rows(ctx, records, args(after), []any{&record}, func() error { return visit(record) })
 	})
 }
 

@@ -44,7 +44,8 @@ func sumOf(params []pgdb.Param) int64 {
 func (r *Reader) sumOf(ctx context.Context, slot int, b number, written time.Time) (int64, error) {
 	var all sum
 	for _, query := range summed {
-		rows, err := r.db.Query(ctx, query, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgdb.Escape(r.cluster), slot, b.epoch, int64(b.seq), written)
+		rows, err := r.db.Query(ctx, query, pgx.QueryResultFormats{pgx.BinaryFormatCode},
+			pgdb.Escape(r.cluster), slot, b.epoch, int64(b.seq), written)
 		if err != nil {
 			return 0, err
 		}

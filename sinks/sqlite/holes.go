@@ -70,10 +70,8 @@ func (r *Reader) holeBefore(ctx context.Context, slot int64, previous line, b *c
 	switch {
 	case b.id <= b.after:
 		return nil, nil
-	case previous.id > b.after && b.seq != previous.seq+1:
+	case previous.id > b.after && b.seq != previous.seq+1, previous.id <= b.after && b.oldest > b.after+1:
 		return r.hole(ctx, slot, previous.id, b.id, 1<<62, fmt.Sprintf("batch %d follows batch %d", b.seq, previous.seq))
-	case previous.id <= b.after && b.oldest > b.after+1:
-		return r.hole(ctx, slot, 0, b.id, 1<<62, fmt.Sprintf("its oldest batches were removed: batch %d is the first of slot %d", b.seq, slot))
 	case b.has != b.changes:
 		return r.hole(ctx, slot, b.id-1, b.id, b.id, fmt.Sprintf("batch %d has %d of its %d changes", b.seq, b.has, b.changes))
 	case !b.sum.Valid:

@@ -48,7 +48,7 @@ type Options struct {
 
 // DefaultOptions are the production settings.
 func DefaultOptions() Options {
-	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: apiclient.DefaultIdle, FreshTries: 2,
+	return Options{PageSize: 500, WatchTimeout: 10 * time.Minute, Quiet: apiclient.DefaultIdle, FreshTries: 2,
 		MaxBackoff: 30 * time.Second}
 }
 

@@ -95,7 +95,8 @@ const maxHeld = 8 << 20
 // New returns a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: [2]int64{r.First, r.First}, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
+	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: [2]int64{r.First, r.First}, open: map[int64][]*held{},
+		fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
 // Records returns the number of records read so far, wanted or not.
