@@ -27,17 +27,25 @@ func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
 			h, err = r.holeOf(ctx, topic)
 		}
 	}
-	settings := map[string]string{}
 	if err == nil && h == nil {
-		settings, err = r.settings(ctx, r.ControlTopic())
-	}
-	if err == nil && h == nil && !strings.Contains(settings[admin.CleanupPolicy], "compact") {
-		f := &slotHoles{slots: map[int]*slotBatches{}, versions: map[change.StreamID]change.ResourceVersion{}}
-		err = r.controls(ctx, nil, f.add)
-		h = f.unexplained()
+		h, err = r.slotHole(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("search for holes in the log: %w", err)
+	}
+	return h, nil
+}
+
+// slotHole returns a hole between batch records, or nil. It reads them twice, since they may be compacted during the first time.
+func (r *Reader) slotHole(ctx context.Context) (h *sinks.Hole, err error) {
+	for range 2 {
+		f := &slotHoles{slots: map[int]*slotBatches{}, versions: map[change.StreamID]change.ResourceVersion{}}
+		if err = r.controls(ctx, nil, f.add); err != nil {
+			return nil, err
+		}
+		if h = f.unexplained(); h == nil {
+			break
+		}
 	}
 	return h, nil
 }
