@@ -70,7 +70,9 @@ func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change 
 		ResourceVersion: o.Version, Time: time.Now(), Slab: o.Slab}
 	r.current.SetKey(o.Key())
 	if op != change.Delete {
-		r.recent.add(&r.stream.Resource, o.Key(), o.Version, o.Raw)
+		if r.ownVersions {
+			r.recent.add(&r.stream.Resource, o.Key(), o.Version, o.Raw)
+		}
 		r.current.After = o.Raw
 	}
 	return &r.current

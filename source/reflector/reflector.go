@@ -20,6 +20,7 @@ import (
 	"kubecdc/internal/wait"
 	"kubecdc/redact"
 	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
 	"kubecdc/source/known"
 	"kubecdc/source/recovery"
 )
@@ -78,6 +79,7 @@ type Reflector struct {
 	progress
 	lately      lately // what was watched of custom resources (schema.go)
 	recent      recent
+	ownVersions bool // the versions may be those of an aggregated API server
 	endings     endings
 	unversioned unversioned
 	unmoved     error // nil: no object has changed at a constant resourceVersion
@@ -184,6 +186,8 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	if r.unmoved != nil {
 		return r.unmoved
 	}
+	aggregated, known := discovery.KnownAggregated(r.client, r.stream.Resource)
+	r.ownVersions = aggregated || !known
 	r.observer.StreamState(r.ID(), r.state.name(), nil)
 	next, err := r.state.step(ctx)
 	cause := context.Cause(ctx)

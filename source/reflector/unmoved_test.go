@@ -74,18 +74,25 @@ func TestADeletionAtTheObjectsOwnVersionInAStreamingList(t *testing.T) {
 // An API server whose objects change and keep their version: nobody knows the order of their changes.
 func TestAResourceWhoseVersionsDoNotMoveIsUnsupported(t *testing.T) {
 	other := strings.Replace(modified("a a 100"), `"v100"`, `"other"`, 1)
+	served := configMaps
+	served.Group = "store.example.com"
+	aggregated := change.NewStream(served, "", "", "")
 	events := map[string]string{
-		"the stored body":    other,
-		"the last event's":   modified("a a 110") + strings.Replace(modified("a a 110"), `"v110"`, `"other"`, 1),
-		"below the cursor":   bookmark("150") + other,
-		"of a constant list": added("c c 100") + strings.Replace(modified("c c 100"), `"v100"`, `"other"`, 1),
+		"the stored body":                         other,
+		"the last event's":                        modified("a a 110") + strings.Replace(modified("a a 110"), `"v110"`, `"other"`, 1),
+		"the last event's, and no body is stored": modified("a a 110") + strings.Replace(modified("a a 110"), `"v110"`, `"other"`, 1),
+		"below the cursor":                        bookmark("150") + other,
+		"of a constant list":                      added("c c 100") + strings.Replace(modified("c c 100"), `"v100"`, `"other"`, 1),
 	}
 	for name, events := range events {
 		t.Run(name, func(t *testing.T) {
 			l, o, options := resumed("100", "a a 100"), &quietObserver{}, plain()
 			l.bodies["default/a"] = obj("a a 100")
-			options.Stored = l.stored
-			playObserved(t, l, options, o, steps(holds("100", "a a 100"), []step{{want: "watch rv=100", body: events + bookmark("300"), hang: true}}),
+			if options.Stored = l.stored; name == "the last event's, and no body is stored" {
+				options.Stored = nil
+			}
+			playStream(t, l, aggregated, options, o, steps(holds("100", "a a 100"), []step{{want: "list metadata", body: listed("100", "", "a a 100")},
+				{want: "watch rv=100", body: events + bookmark("300"), hang: true}}),
 				func(t *testing.T, s *script) {
 					time.Sleep(time.Hour)
 					if !o.was(change.StateUnsupported) || l.position == "300" || len(l.controls) != 1 || l.controls[0].Type != change.ControlStreamError {
