@@ -101,7 +101,10 @@ func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change
 	if err == nil {
 		err = os.Rename(begun, path)
 	}
-	return cmp.Or(err, sqlitefile.SyncFolder(f.Path))
+	if err = cmp.Or(err, sqlitefile.SyncFolder(f.Path)); err == nil && next != nil {
+		failpoint.Hit(failpoint.Spooled)
+	}
+	return err
 }
 
 func (f *Folder) fill(ctx context.Context, slot int, path, log string, start []change.Position, first uint64, next *change.Batch) error {
@@ -139,7 +142,6 @@ func (s *Spool) write(ctx context.Context, b *change.Batch) error {
 	defer opened.Log.Close()
 	failpoint.Hit(failpoint.Spooling)
 	_, err = opened.Log.Write(ctx, b)
-	failpoint.Hit(failpoint.Spooled)
 	return err
 }
 
