@@ -67,7 +67,7 @@ func wantNothingSince(t *testing.T, w *World, before *Log, moved time.Time) {
 	recorded := func(l *Log) (all []string) {
 		for _, c := range l.Controls {
 			switch c.Type {
-			case change.ControlBatch, change.ControlWatermark, change.ControlProof:
+			case change.ControlBatch, change.ControlWatermark, change.ControlProof, change.ControlSettings:
 				continue
 			case change.ControlCurrent, change.ControlBehind:
 				if c.TimeMs <= moved.UnixMilli() {

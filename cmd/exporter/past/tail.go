@@ -108,10 +108,12 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 	case t.last > 0 && t.since == "":
 		return t.newest(ctx, c, r, objects, q)
 	}
-	if t.late, err = query.LateSince(ctx, r, time.Now()); err != nil {
+	if err = t.readRequests(ctx, c, r, objects, time.Now()); err != nil || !t.requests.Known() {
 		return nil, err
 	}
-	return nil, t.readRequests(ctx, c, r, objects, time.Now())
+	t.late, err = query.LateSince(ctx, r, time.Now())
+	t.useLate(c)
+	return nil, err
 }
 
 // newest returns the last changes. It finds a time that has enough of them, and then reads who made the changes of that time, and which were
