@@ -182,7 +182,7 @@ func TestBookmarksSpareTheList(t *testing.T) {
 		{want: "watch rv=140", hang: true},
 	}), func(t *testing.T, s *script) {
 		expect(t, l, "", "140")
-		for i, want := range map[int]string{2: "40 to 62", 5: "40 to 62", 6: "300 to 600"} {
+		for i, want := range map[int]string{2: "40 to 62", 5: "40 to 62", 6: "600 to 1200"} {
 			var lo, hi int
 			_, _ = fmt.Sscanf(want, "%d to %d", &lo, &hi)
 			if got := s.timeouts[i]; got < lo || got > hi {
