@@ -77,7 +77,7 @@ type Control struct {
 	Streams []StreamID    `json:"streams,omitempty"`  // current
 	SinceMs int64         `json:"since_ms,omitempty"` // stream-error, stream-recovered: when the first refusal was; behind, current
 	Cause   string        `json:"cause,omitempty"`
-	Ignores []string      `json:"ignores,omitempty"` // settings: the resources whose updates may be left out; "*": all
+	Ignores []string      `json:"ignores,omitempty"` // settings: the resources whose updates may be left out, with "*" for all
 	Replay  *Replay       `json:"replay,omitempty"`
 }
 

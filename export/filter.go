@@ -14,7 +14,7 @@ type filter struct {
 	noUpdates bool
 	mask      func(stream change.StreamID) *redact.Mask // nil: all fields count
 	ignores   []string                                  // Content.Ignores
-	told      time.Time                                 // when the log was last told of ignores
+	recorded  time.Time                                 // when the log last got ignores
 }
 
 // filter returns the slot's filter, for use by one goroutine.
@@ -26,14 +26,14 @@ func (s *slot) filter() *filter {
 	return f
 }
 
-// toldFor is the time between two records of what is ignored: what is read for a question about the last hour has one.
-const toldFor = 30 * time.Minute
+// recordEvery is the time between two records of what is ignored. What is read for a question about the last hour has one.
+const recordEvery = 30 * time.Minute
 
 // tell adds a record of what is ignored to the first batch, and to a later one now and then. A nil filter, which writes what other
 // sessions have left, knows nothing about that.
 func (f *filter) tell(b *change.Batch) {
-	if now := time.Now(); f != nil && now.Sub(f.told) >= toldFor {
-		f.told, b.Controls = now, append(b.Controls, change.SettingsControl(f.ignores))
+	if now := time.Now(); f != nil && now.Sub(f.recorded) >= recordEvery {
+		f.recorded, b.Controls = now, append(b.Controls, change.SettingsControl(f.ignores))
 	}
 }
 

@@ -56,8 +56,8 @@ func (s Late) addGap(g *change.Gap) {
 // Skips reports whether the log may lack changes that were right before a recovered one. Where the log does not tell, it may.
 func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.complete[l.Gap] }
 
-// Ignores reports whether the log may lack updates of a resource that happened between a time and a change, since the settings left them
-// out, and whether the log says what they left out.
+// Ignores reports whether the settings may have left out updates of a resource between a time and a change. known says that the log
+// tells what they left out.
 func (s Late) Ignores(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
 	return s.owners.ignores(resource, since, l)
 }

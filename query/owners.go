@@ -53,7 +53,7 @@ func (o *owners) add(c *change.Control) {
 	}
 }
 
-// ownerSlack is how far the clocks of owners and of the API server may differ, and how long a change may take until it is read.
+// ownerSlack is how far the clocks of owners and of the API server may differ. A change may also take so long until it is read.
 const ownerSlack = time.Minute
 
 // ignores reports whether updates of a resource may be left out that happened between a time and a change, and whether the log says so.

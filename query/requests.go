@@ -18,8 +18,8 @@ import (
 // once. It waits for no record: the requester of a change whose record has not arrived is unknown.
 type Requests struct {
 	Coverage audit.Coverage
-	// Ignores reports whether the settings may have left updates of a resource out of the log between a time and a change, so that the
-	// change may stand for several, and whether the log says so (Late.Ignores). nil: they left none out.
+	// Ignores reports whether a change may stand for several, since the settings left out updates of the resource after a time
+	// (Late.Ignores). nil: they left none out.
 	Ignores func(resource string, since time.Time, l *sinks.Logged) (may, known bool)
 	// ReadLate reports whether a change may have happened long before it was seen (EventMaker.ReadLate).
 	ReadLate func(*sinks.Logged) bool

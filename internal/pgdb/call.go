@@ -14,7 +14,7 @@ import (
 
 // Param is a parameter of a function in the database.
 type Param struct {
-	Name  string // the function's name for it, or that of a setting while the function runs, if it has a dot
+	Name  string // as in the function. With a dot it is a setting, while the function runs
 	Type  uint32 // OID
 	Value []byte // in Postgres' binary format
 }

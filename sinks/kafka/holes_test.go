@@ -46,13 +46,13 @@ func TestRecordsInTheMiddleAreMissing(t *testing.T) {
 				cfg := newConfig(t, broker.Brokers)
 				cfg.Partitions, cfg.Delivery = 1, delivery
 				o := &owner{cfg: cfg}
-				at := func(b *change.Batch) {
+				position := func(b *change.Batch) {
 					b.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(b.Seq)}}
 				}
 				write := func(n int) {
 					mustDo(t, o.open(t))
 					for range n {
-						o.write(t, 1, at)
+						o.write(t, 1, position)
 					}
 				}
 				write(7)

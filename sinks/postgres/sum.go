@@ -17,7 +17,7 @@ type sum []uint32
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// summed are the columns in their order, which is that of the parameters of write_batch.
+// summed selects the columns in the order of the parameters of write_batch.
 var summed = []string{
 	`select positions from kubecdc_log.batches where (cluster, slot, epoch, seq, written) = ($1, $2, $3, $4, $5)`,
 	`select time, op, api_version, api_group, kind, resource, namespace, name, uid, resource_version, inferred, gap, stream, before, after,

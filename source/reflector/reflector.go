@@ -79,7 +79,7 @@ type Reflector struct {
 	progress
 	lately      lately // what was watched of custom resources (schema.go)
 	recent      recent
-	ownVersions bool // the versions may be those of an aggregated API server
+	ownVersions bool // an aggregated API server may give the versions
 	endings     endings
 	unversioned unversioned
 	unmoved     error // nil: no object has changed at a constant resourceVersion

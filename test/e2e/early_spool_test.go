@@ -68,7 +68,7 @@ func endsEarly(t *testing.T, w *World, sink *servers.Proxy, env map[string]strin
 	e.stop(t)
 }
 
-// An exporter of two slots is killed when an outage begins, before one of them has read a change. The next one, whose sink can't be opened,
+// An exporter of two slots is killed when an outage begins, before one of them has read a change. The next one can't open the sink. It
 // reads that slot's changes all the same, and the API server forgets them before the sink is back.
 func TestAQuietSlotReadsOnAfterAKill(t *testing.T) {
 	t.Run("Kafka", func(t *testing.T) {

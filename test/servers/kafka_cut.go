@@ -33,7 +33,7 @@ func (k *Kafka) CutLast(partition string, n int) (cut int, err error) {
 	return cut, os.Truncate(file, int64(ends[len(ends)-1-cut]))
 }
 
-// CutMiddle removes n committed writes of a partition of a broker that does not run, after the first ones, as a fault of a disk does.
+// CutMiddle removes n committed writes of a partition, after the first ones, as a fault of a disk does. The broker must not run.
 func (k *Kafka) CutMiddle(partition string, after, n int) error {
 	file, text, ends, err := k.writes(partition)
 	if err != nil {

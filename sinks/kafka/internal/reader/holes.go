@@ -98,7 +98,7 @@ func (r *Reader) repeats(ctx context.Context, s logread.Span) (repeated bool, er
 type slotHoles struct {
 	slots    map[int]*slotBatches
 	versions map[change.StreamID]change.ResourceVersion // "" until a stream's first list ends
-	records  []*change.Control                          // of gaps, and of streams' beginnings
+	records  []*change.Control                          // about gaps, and about streams that begin
 }
 
 // slotBatches is what was read of a slot.
