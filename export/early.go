@@ -172,7 +172,7 @@ func (s *slot) beginAfter(ctx context.Context, flush func(context.Context) error
 	if err == nil {
 		positions, err = s.positionsOf(ctx, nil)
 	}
-	if err == nil {
+	if err == nil && (next != nil || len(positions) > 0) { // a slot without streams reads nothing, and could not be handed over
 		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, seq+1, next)
 	}
 	return err
