@@ -62,6 +62,9 @@ func TestRecordsInTheMiddleAreMissing(t *testing.T) {
 				newReader(t, cfg.Brokers).configure(t, topic, "cleanup.policy", c.policy)
 				inTheMiddle(t, broker, topic, 5, 5)
 				hole := holeIn(t, cfg, c.want)
+				if c.topic == "control" {
+					newReader(t, cfg.Brokers).configure(t, topic, "cleanup.policy", "delete") // else nothing is written to it
+				}
 				write(3)
 				if hole != nil && c.topic == "control" {
 					o.write(t, 0, func(b *change.Batch) { b.Controls = hole.Records() })
