@@ -357,7 +357,8 @@ func TestUnknownMoments(t *testing.T) {
 		_, err := query.ReadStates(t.Context(), newLog(), query.Question{Objects: sinks.Objects{Resources: resources}}, moment)
 		return err
 	}
-	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); err == nil || !strings.Contains(err.Error(), "its last one is 6") {
+	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotRetained) ||
+		!strings.Contains(err.Error(), "its last one is 6") {
 		t.Error(err)
 	}
 	if err := ask(query.Target{Batch: &moment.Batch{Slot: 7, Number: 1}}); !errors.Is(err, sinks.ErrNotRetained) {

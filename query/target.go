@@ -47,6 +47,18 @@ func (t Target) String() string {
 	return "the end of the log"
 }
 
+// noBatchYet is sinks.ErrNotRetained for a batch that comes after the slot's last one.
+type noBatchYet struct {
+	slot int
+	last uint64
+}
+
+func (e *noBatchYet) Error() string {
+	return fmt.Sprintf("slot %d has no such batch yet: its last one is %d", e.slot, e.last)
+}
+
+func (e *noBatchYet) Is(target error) bool { return target == sinks.ErrNotRetained }
+
 // resolve replaces the batch of a target by the time at which it was logged. The batch is searched from a time on.
 func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Target, error) {
 	if t.Batch == nil {
@@ -74,7 +86,7 @@ func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 		return t, err
 	}
 	if logged.Logged.IsZero() && last > 0 && last < t.Batch.Number {
-		return t, fmt.Errorf("slot %d has no such batch yet: its last one is %d", t.Batch.Slot, last)
+		return t, &noBatchYet{t.Batch.Slot, last}
 	}
 	if logged.Logged.IsZero() {
 		return t, fmt.Errorf("its batch is not in the log, or its batch record is pruned: %w", sinks.ErrNotRetained)

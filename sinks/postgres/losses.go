@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,10 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) (err error) {
 		l.counted = storedBatch{}
 	}
 	if loss := (&sinks.Removed{Changes: changes}).Loss(); loss != nil {
-		return loss
+		if found.Objects, err = l.reader.removedObjects(ctx, nil); err != nil { // streams without a proof in this batch may have lost them
+			return l.sink.db.Fail("count the objects of the log", err)
+		}
+		return cmp.Or(found.Loss(), loss)
 	}
 	hole, err := l.searchHole(ctx)
 	if hole != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
 )
@@ -62,7 +63,7 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 	}
 	stop()
 	log := w.AwaitComplete(t, writer, Kinds)
-	v := Judge(t, w.Kube, log.SinceLastSnapshot(w.Prefix, c.Lossy), w.Prefix, Kinds)
+	v := Judge(t, w.Kube, sinceLosses(log, w.Prefix, c.Lossy), w.Prefix, Kinds)
 	for _, record := range log.Controls {
 		if record.Gap != nil && !record.Gap.Complete {
 			t.Logf("a gap that is not complete: %s after %s: %+v", record.Stream, record.Cause, *record.Gap)
@@ -73,6 +74,33 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 	}
 	report(t, c)
 	return c, v
+}
+
+// sinceLosses is a log in which kinds that have lost records begin with their last snapshots. If a loss ends later, they begin there.
+// Until then, gap records say what may be missing.
+func sinceLosses(log *Log, prefix string, kinds []Kind) *Log {
+	since := log.SinceLastSnapshot(prefix, kinds)
+	for _, kind := range kinds {
+		ends := lossEnds(log, kind)
+		if len(ends) == 0 || ends[len(ends)-1].Compare(change.VersionOf(uint64(max(since.SnapshotEnd(kind.ID()), 0)))) <= 0 {
+			continue
+		}
+		end, others := ends[len(ends)-1], []Record{}
+		for _, r := range since.Records {
+			if r.Resource(prefix) != kind.ID() {
+				others = append(others, r)
+			}
+		}
+		for _, records := range since.ByKey(prefix, kind) {
+			others = append(others, recordsSince(records, end)...)
+		}
+		since.Records = others
+		since.Controls = append([]change.Control{change.SnapshotEndControl(kind.Stream(), end, 0)},
+			slices.DeleteFunc(since.Controls, func(c change.Control) bool {
+				return c.Stream == kind.Stream() && c.Type == change.ControlSnapshotEnd
+			})...)
+	}
+	return since
 }
 
 func report(t *testing.T, c *Chaos) {
