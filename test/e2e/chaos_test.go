@@ -76,16 +76,19 @@ func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...st
 	return c, v
 }
 
-// sinceLosses is a log in which kinds that have lost records begin with their last snapshots. If a loss ends later, they begin there.
-// Until then, gap records say what may be missing.
+// sinceLosses is a log in which kinds that have lost records begin at the end of their last loss, or of a snapshot after it. Until
+// then, gap records say what may be missing. An object that the snapshot did not have to write begins there, too.
 func sinceLosses(log *Log, prefix string, kinds []Kind) *Log {
 	since := log.SinceLastSnapshot(prefix, kinds)
 	for _, kind := range kinds {
 		ends := lossEnds(log, kind)
-		if len(ends) == 0 || ends[len(ends)-1].Compare(change.VersionOf(uint64(max(since.SnapshotEnd(kind.ID()), 0)))) <= 0 {
+		if len(ends) == 0 {
 			continue
 		}
 		end, others := ends[len(ends)-1], []Record{}
+		if snapshot := change.VersionOf(uint64(max(since.SnapshotEnd(kind.ID()), 0))); snapshot.Compare(end) > 0 {
+			end = snapshot
+		}
 		for _, r := range since.Records {
 			if r.Resource(prefix) != kind.ID() {
 				others = append(others, r)
