@@ -14,7 +14,7 @@ import (
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/pgdb"
 	"kubecdc/internal/plain"
-	"kubecdc/sinks/postgres"
+	"kubecdc/setup"
 )
 
 // These are the oldest versions that have what an export needs, and the difference of clocks that readers of the log notice.
@@ -91,9 +91,8 @@ func (r *report) checkDatabases() {
 	if location := r.settings.Checkpoint.Location; location.IsPostgres() {
 		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT", ReadOnly: true})
 	}
-	if r.settings.Sink.Kind == postgres.Kind.Name {
-		r.checkDatabase("sink", pgdb.Options{URL: r.settings.Sink.Postgres.Reveal(), PasswordFile: r.settings.Sink.PasswordFile,
-			Setting: "KUBECDC_SINK_POSTGRES", ReadOnly: true})
+	if database, ok := setup.SinkOf(r.settings).Database(r.settings); ok {
+		r.checkDatabase("sink", database)
 	}
 }
 

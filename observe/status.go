@@ -17,6 +17,7 @@ type Status struct {
 	Exporter   *live.Exporter
 	Version    string
 	StaleAfter time.Duration
+	SinkPage   string // the page about the sink's failures
 
 	open   atomic.Pointer[Place] // nil: the checkpoint is not open
 	mu     sync.Mutex
@@ -70,7 +71,7 @@ func (s *Status) Now() *status.Status {
 	now := time.Now()
 	err := s.readStored(now)
 	options := status.Options{Cluster: s.place.Cluster, Now: now, StaleAfter: s.StaleAfter,
-		Version: s.Version, Addresses: s.place.Addresses}
+		Version: s.Version, Addresses: s.place.Addresses, SinkPage: s.SinkPage}
 	made := status.Make(options, s.stored, s.Snapshot())
 	switch {
 	case s.stored == nil:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/config"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 )
@@ -47,9 +48,14 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	return settings
 }
 
-// OpenKafka opens the sink, and fails if Kafka does not answer.
-func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
-	sink, err := kafka.New(KafkaConfig(settings, cluster))
+// OpenBroker opens the sink as the broker of consumer groups, and fails if it does not answer, or is none.
+func OpenBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
+	e := SinkOf(settings)
+	if e.broker == nil {
+		return nil, fault.Usage("consumer groups have offsets in Kafka, and KUBECDC_SINK is " + e.Name +
+			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS")
+	}
+	sink, err := e.broker(settings, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -59,13 +65,14 @@ func OpenKafka(ctx context.Context, settings *config.Config, cluster string) (*k
 	return sink, nil
 }
 
-// LogIdentity returns the identity of the log that the settings name. It asks Kafka for it. For other sinks it is the address
+// LogIdentity returns the identity of the log that the settings name. It asks a broker for it. For other sinks it is the address
 // of the sink, without passwords (SinkAddress).
 func LogIdentity(ctx context.Context, settings *config.Config, cluster string) (string, error) {
-	if settings.Sink.Kind != kafka.Kind.Name {
+	e := SinkOf(settings)
+	if e.broker == nil {
 		return SinkAddress(settings), nil
 	}
-	sink, err := kafka.New(KafkaConfig(settings, cluster))
+	sink, err := e.broker(settings, cluster)
 	if err != nil {
 		return "", err
 	}

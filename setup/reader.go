@@ -13,7 +13,7 @@ import (
 
 // OpenLog opens the log of a cluster for reading, for a command.
 func OpenLog(ctx context.Context, command string, settings *config.Config, cluster string) (sinks.ReadCloser, error) {
-	if SinkOf(settings).read == nil {
+	if !SinkOf(settings).Readable() {
 		return nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
 			What: "what it writes can't be read back",
 			Fix:  "set it to the sink whose log exporter " + command + " shall read: sqlite, kafka or postgres"}}}

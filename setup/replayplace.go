@@ -110,7 +110,7 @@ func (p *ReplayPlace) Open(
 	if len(p.Brokers) > 0 {
 		to.Brokers = p.Brokers
 	}
-	if to.TopicPrefix = cmp.Or(p.Prefix, to.TopicPrefix); p.Prefix == "" && c.Sink.Kind != kafka.Kind.Name {
+	if to.TopicPrefix = cmp.Or(p.Prefix, to.TopicPrefix); p.Prefix == "" && SinkOf(c).broker == nil {
 		return nil, fault.Usagef("--to-prefix: name the prefix of the topics")
 	}
 	if len(to.Brokers) == 0 {

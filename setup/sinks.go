@@ -12,6 +12,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/pgdb"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
@@ -25,9 +26,10 @@ var sinkTable = []SinkEntry{
 	{Kind: sqlite.Kind, open: openSQLite, read: readSQLite},
 	{Kind: kafka.Kind, open: openKafka, read: readKafka,
 		address: func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
-		place:   func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
+		place:   func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" },
+		broker:  func(c *config.Config, cluster string) (*kafka.Sink, error) { return kafka.New(KafkaConfig(c, cluster)) }},
 	{Kind: postgres.Kind, open: openPostgres, read: readPostgres,
-		address: func(c *config.Config) string { return c.Sink.Postgres.String() }},
+		address: func(c *config.Config) string { return c.Sink.Postgres.String() }, database: postgresDatabase},
 	{Kind: stdout.Kind, open: openStdout},
 }
 
@@ -39,6 +41,21 @@ type SinkEntry struct {
 	read func(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error)
 	// address is the address of its server, and place is the place of the log on it, both without passwords. Both may be nil.
 	address, place func(*config.Config) string
+	// broker makes the sink as a broker of topics and consumer groups. It is nil if the sink has neither.
+	broker func(c *config.Config, cluster string) (*kafka.Sink, error)
+	// database is the Postgres database that the sink writes to. It is nil if there is none.
+	database func(*config.Config) pgdb.Options
+}
+
+// Readable reports whether the sink's log can be read back.
+func (e SinkEntry) Readable() bool { return e.read != nil }
+
+// Database returns how to connect to the sink's Postgres database, or false if it writes to none.
+func (e SinkEntry) Database(c *config.Config) (pgdb.Options, bool) {
+	if e.database == nil {
+		return pgdb.Options{}, false
+	}
+	return e.database(c), true
 }
 
 // SinkOf returns the entry of the sink that the settings name.
@@ -131,6 +148,10 @@ func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Re
 func openPostgres(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
 	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
 		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.Log, Later: help.Spooled})
+}
+
+func postgresDatabase(c *config.Config) pgdb.Options {
+	return pgdb.Options{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Setting: "KUBECDC_SINK_POSTGRES", ReadOnly: true}
 }
 
 func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {

@@ -3,6 +3,7 @@ package sinks
 // Kind has the properties of a sink that are known before it is opened. Each sink has one, and package setup has the table.
 type Kind struct {
 	Name string // the value of KUBECDC_SINK
+	Page string // the page about its failures
 	// CheckpointMayForget means that a batch can be read back even after the checkpoint has it. Then a checkpoint in Postgres
 	// commits without waiting for its disk. Batches that it loses in a crash are read back from the log.
 	CheckpointMayForget bool

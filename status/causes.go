@@ -107,7 +107,7 @@ type advice struct{ help, see string }
 // byComponent is the advice for servers and steps.
 var byComponent = map[string]advice{
 	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
-	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
+	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", ""}, // Options.SinkPage
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database or file", "docs/operations.md#the-checkpoint"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
 	"selection":           {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
@@ -144,7 +144,7 @@ var byText = []textAdvice{
 	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/monitoring.md#kubecdcstreamrefused"}},
 }
 
-func (p *Problem) advise() {
+func (m *maker) advise(p *Problem) {
 	for _, a := range first {
 		if strings.Contains(p.Text, a.part) {
 			p.Help, p.See = a.help, a.see
@@ -156,7 +156,7 @@ func (p *Problem) advise() {
 		a, ok = byStatus[p.Status]
 	}
 	if ok {
-		p.Help, p.See = a.help, a.see
+		p.Help, p.See = a.help, cmp.Or(a.see, m.SinkPage)
 		return
 	}
 	for _, a := range byText {

@@ -12,6 +12,11 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/live"
+	"kubecdc/internal/dependency"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/sqlite"
 )
 
 // failing returns a status of streams that each have an error of one cause. The text may contain the stream's number.
@@ -114,8 +119,13 @@ func TestWhatWasWrong(t *testing.T) {
 // All advice leads to a section that exists.
 func TestAdviceLeadsToASection(t *testing.T) {
 	all := []advice{{see: "docs/operations.md#errors-from-a-to-z"}}
-	for _, a := range byComponent {
-		all = append(all, a)
+	for _, kind := range []sinks.Kind{kafka.Kind, postgres.Kind, sqlite.Kind} {
+		all = append(all, advice{see: kind.Page})
+	}
+	for component, a := range byComponent {
+		if component != dependency.Sink { // it leads to the sink's own page
+			all = append(all, a)
+		}
 	}
 	for _, a := range byStatus {
 		all = append(all, a)

@@ -26,6 +26,7 @@ type Options struct {
 	StaleAfter time.Duration
 	Version    string            // the process's version
 	Addresses  map[string]string // servers' addresses, by dependency
+	SinkPage   string            // the page about the sink's failures
 }
 
 // StaleAfter returns how old a stream's confirmed position may be, for an interval between watermarks.
@@ -250,7 +251,7 @@ func (m *maker) judge() {
 	m.addStreamProblems()
 	sortProblems(m.status.Problems)
 	for i := range m.status.Problems {
-		m.status.Problems[i].advise()
+		m.advise(&m.status.Problems[i])
 	}
 	m.status.Healthy = len(m.status.Problems) == 0
 }

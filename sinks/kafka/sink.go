@@ -22,7 +22,7 @@ import (
 )
 
 // Kind describes the sink.
-var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true, RebuildsCheckpoint: true, Spools: true,
+var Kind = sinks.Kind{Name: "kafka", Page: "docs/operations.md#kafka", CheckpointMayForget: true, RebuildsCheckpoint: true, Spools: true,
 	SnapshotTopics: true}
 
 // Sink is the Kafka destination.

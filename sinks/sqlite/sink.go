@@ -31,7 +31,7 @@ var migrations embed.FS
 const migrated = "log_migrations"
 
 // Kind is this sink's kind.
-var Kind = sinks.Kind{Name: "sqlite", InCheckpoint: true, Deltas: true, Copies: []sinks.Each{sinks.Table}}
+var Kind = sinks.Kind{Name: "sqlite", Page: "docs/operations.md#the-file", InCheckpoint: true, Deltas: true, Copies: []sinks.Each{sinks.Table}}
 
 // Config says which cluster's changes are written, and for how long they are retained.
 type Config struct {

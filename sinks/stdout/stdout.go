@@ -20,7 +20,7 @@ import (
 	"kubecdc/sinks"
 )
 
-var Kind = sinks.Kind{Name: "stdout"}
+var Kind = sinks.Kind{Name: "stdout", Page: "docs/operations.md"}
 
 // Format is the form of a line.
 type Format string

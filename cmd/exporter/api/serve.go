@@ -127,15 +127,15 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 	return nil
 }
 
-// openLog opens the log. It refuses a log in Kafka, since each request would read all of it.
+// openLog opens the log. It refuses one of which each request would read all.
 func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, *config.Config, error) {
 	settings, cluster, err := cli.ReaderSettings(ctx, c)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, nil, err
-	case settings.Sink.Kind == "kafka":
-		return nil, nil, fault.Usage("KUBECDC_SINK=kafka: a log in Kafka can't be served, since each request would read all of it: write the part that you need " +
-			"to a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)")
+	}
+	if sink := setup.SinkOf(settings); sink.Readable() && len(sink.Copies) == 0 {
+		return nil, nil, fault.Usagef("KUBECDC_SINK=%s: its log can't be served, since each request would read all of it: write the part that you need "+
+			"to a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)", sink.Name)
 	}
 	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
 	return reader, settings, err

@@ -175,7 +175,8 @@ func (f *statusFlags) findSource(c *cobra.Command) func(context.Context) (*statu
 		if err != nil {
 			return nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
-		o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
+		o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks),
+			SinkPage: setup.SinkOf(settings).Page}
 		s := status.Make(o, found, nil)
 		s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
 		if why != nil {

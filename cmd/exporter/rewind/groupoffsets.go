@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/cmd/exporter/cli"
-	"kubecdc/config"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
@@ -57,7 +56,7 @@ func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlag
 	if g.group == "" {
 		return fault.Usage("--group: name the consumer group")
 	}
-	sink, err := openBroker(ctx, p.Settings, p.Cluster)
+	sink, err := setup.OpenBroker(ctx, p.Settings, p.Cluster)
 	if err != nil {
 		return err
 	}
@@ -118,12 +117,4 @@ func printGroup(p *cli.Checkpoints, out *cli.Output, name string, c *replay.Chec
 			plain.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Topic, r.Partition, current, r.New, r.Start, r.End, r.Lag, r.Gone)
 		}
 	})
-}
-
-func openBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
-	if settings.Sink.Kind != kafka.Kind.Name {
-		return nil, fault.Usage("consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
-			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS")
-	}
-	return setup.OpenKafka(ctx, settings, cluster)
 }

@@ -76,7 +76,8 @@ func run(ctx context.Context, c *cobra.Command, all bool) error {
 	exporter := live.New(log, settings.Slots.Count)
 	watch := &lifecycle{Exporter: exporter, Metrics: observe.NewMetrics(cli.Version, exporter), display: d, show: d.show(all)}
 	defer d.begin(ctx, exporter)()
-	watch.status = &observe.Status{Exporter: exporter, Version: cli.Version, StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
+	watch.status = &observe.Status{Exporter: exporter, Version: cli.Version, StaleAfter: status.StaleAfter(settings.Source.Watermarks),
+		SinkPage: setup.SinkOf(settings).Page}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	if watch.audit, err = setup.AuditIntake(settings, watch.Metrics.AuditEvents); err != nil {
 		return err
