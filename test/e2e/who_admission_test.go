@@ -21,7 +21,7 @@ import (
 
 // admission is a mutating webhook, like one of a service mesh or a policy engine. It copies an annotation. It stamps each request
 // for some names with a number, so that even an empty request writes. Or it takes a change back, so that even a request for a
-// change may not write.
+// change may not write, or refuses it.
 type admission struct {
 	*httptest.Server
 	asked, stamped atomic.Int64
@@ -64,8 +64,13 @@ func (a *admission) review(answer http.ResponseWriter, r *http.Request) {
 	if wanted == nil {
 		wanted = map[string]string{}
 	}
+	kind, name := admissionv1.PatchTypeJSONPatch, review.Request.Name
 	update := review.Request.OldObject.Raw != nil && was.UnmarshalJSON(review.Request.OldObject.Raw) == nil
-	switch name := review.Request.Name; {
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, PatchType: &kind}
+	switch {
+	case strings.HasSuffix(name, "-3") && n%4 == 0:
+		review.Response.Allowed = false
+		review.Response.Result = &metav1.Status{Code: http.StatusConflict, Reason: metav1.StatusReasonConflict, Message: "refused"}
 	case strings.HasSuffix(name, "-5"):
 		wanted["stamp"] = string(review.Request.UID)
 		a.stamped.Add(1)
@@ -82,9 +87,11 @@ func (a *admission) review(answer http.ResponseWriter, r *http.Request) {
 		http.Error(answer, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	kind := admissionv1.PatchTypeJSONPatch
-	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: patch, PatchType: &kind}
-	review.Request = nil
+	if review.Request = nil; review.Response.Allowed {
+		review.Response.Patch = patch
+	} else {
+		review.Response.PatchType = nil
+	}
 	answer.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(answer).Encode(review)
 }

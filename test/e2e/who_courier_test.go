@@ -101,7 +101,7 @@ func (c *courier) take(answer http.ResponseWriter, r *http.Request) {
 	var soon, held []auditEvent
 	for _, raw := range list.Items {
 		e := newAuditEvent(raw)
-		if w := c.way(e); w.webhook && w.soon && !w.late {
+		if w := c.way(e); w.webhook && w.soon && !w.late && len(c.to) > 0 {
 			soon = append(soon, e)
 		} else if w.webhook && !c.seen[e.id] {
 			held = append(held, e)

@@ -52,6 +52,7 @@ type requesters struct {
 	controlled bool // real controllers collect garbage and remove namespaces
 	lies       bool // some write wrong managedFields, so events must have versions
 	admission  *admission
+	hidden     hiddenWrites
 
 	mu       sync.Mutex
 	made     int
@@ -171,6 +172,8 @@ func (w *requester) one() {
 	kind := []Kind{ConfigMaps, Deployments, Widgets}[w.random.IntN(3)]
 	name := fmt.Sprint("shared-", w.random.IntN(6))
 	switch percent := w.random.IntN(100); {
+	case w.hidden.setting != "" && w.random.IntN(5) == 0:
+		w.patch(user, kind, name, []string{w.hidden.patch, w.hidden.patch, w.hidden.other}[w.random.IntN(3)])
 	case percent < 3:
 		w.pod(user)
 	case percent < 8:
@@ -471,13 +474,15 @@ func (r *requesters) requested(l *sinks.Logged) string {
 	if id := r.podRequest(l); id != "" {
 		return id
 	}
+	answered := r.answered[l.UID+" "+string(l.ResourceVersion)]
 	switch {
+	case l.Op == change.Delete && len(answered) == 1 && !l.Inferred: // it left the selection
+		return answered[0]
 	case l.Op == change.Delete && deleting(l.Before):
 		return r.ended[l.UID]
 	case l.Op == change.Delete, deleting(l.After) && !deleting(l.Before):
 		return r.deleted[l.UID]
 	}
-	answered := r.answered[l.UID+" "+string(l.ResourceVersion)]
 	if len(answered) == 1 {
 		return answered[0]
 	}

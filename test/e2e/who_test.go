@@ -32,38 +32,64 @@ func whoSize(t *testing.T) (writes int, logs []string) {
 // Five people and two controllers write at random, while a webhook changes their objects. A tenth of the audit events is lost, and
 // the others come twice, late and in any order. Every author that is named as certain is right, and most authors are certain.
 func TestWhoMadeEachChange(t *testing.T) {
-	for name, test := range map[string]struct {
-		level  string
-		policy bool
-		least  float64 // minimum share of exact answers among the changes whose events arrived
-	}{
-		"policy":          {"Metadata", true, 0.93}, // most retried writes, and deletecollections and evictions, can't be exact
-		"Metadata":        {"Metadata", false, 0},
-		"RequestResponse": {"RequestResponse", false, 0},
+	for name, test := range map[string]whoCase{
+		"policy":                    {level: "Metadata", policy: true, least: 0.93, always: true}, // most retried writes, and deletecollections and evictions, can't be exact
+		"Metadata":                  {level: "Metadata"},
+		"RequestResponse":           {level: "RequestResponse", always: true},
+		"ignored":                   {level: "Metadata", policy: true, hidden: ignoredWrites},
+		"ignored, RequestResponse":  {level: "RequestResponse", hidden: ignoredWrites},
+		"selected":                  {level: "Metadata", policy: true, hidden: selectedWrites},
+		"selected, RequestResponse": {level: "RequestResponse", hidden: selectedWrites},
+		"gaps":                      {level: "Metadata", policy: true, gaps: true},
+		"gaps, RequestResponse":     {level: "RequestResponse", gaps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "Metadata" && os.Getenv("KUBECDC_WHO_WRITES") == "" {
+			if !test.always && os.Getenv("KUBECDC_WHO_WRITES") == "" {
 				t.Skip("make who runs it")
 			}
 			t.Parallel()
-			testWho(t, test.level, test.policy, test.least)
+			test.run(t)
 		})
 	}
 }
 
-func testWho(t *testing.T, level string, policy bool, least float64) {
-	seed := rand.Uint64()
+// whoCase is what the API server records, and what hides writes from the log.
+type whoCase struct {
+	level  string
+	policy bool
+	least  float64 // minimum share of exact answers among the changes whose events arrived
+	hidden hiddenWrites
+	gaps   bool // no exporter runs meanwhile, and some of what it misses is compacted
+	always bool // make test runs it too
+}
+
+// hiddenWrites are a merge patch of an object, and settings by which the log may have no change of it.
+type hiddenWrites struct{ setting, value, patch, other string }
+
+var (
+	ignoredWrites = hiddenWrites{"KUBECDC_IGNORE_FIELDS", "configmaps:metadata.annotations.noise,deployments.apps:metadata.annotations.noise," +
+		"widgets.example.com:metadata.annotations.noise", `{"metadata":{"annotations":{"noise":"r%d"}}}`, `{"metadata":{"annotations":{"noise":null}}}`}
+	selectedWrites = hiddenWrites{"KUBECDC_LABEL_SELECTOR", "hidden!=yes", `{"metadata":{"labels":{"hidden":"yes"}}}`, `{"metadata":{"labels":{"hidden":null}}}`}
+)
+
+func (c *whoCase) run(t *testing.T) {
+	seed, least := rand.Uint64(), c.least
 	t.Logf("seed %d", seed)
 	writes, logs := whoSize(t)
 	if writes < 5000 {
 		least -= 0.07 // chance has more influence on few writes
 	}
-	w := newWhoWorld(t, seed, level, logs...)
-	if policy {
+	w := newWhoWorld(t, seed, c.level, logs...)
+	if c.policy {
 		w.installPolicy(t)
 	}
 	r := newRequesters(t, w.kube)
-	r.admission, r.lies = w.installAdmission(t), policy || level == "RequestResponse"
+	r.admission, r.lies, r.hidden = w.installAdmission(t), c.policy || c.level == "RequestResponse", c.hidden
+	for _, l := range w.logs {
+		if c.hidden.setting != "" {
+			l.Env[c.hidden.setting] = c.hidden.value
+		}
+	}
 	r.makeAccounts()
 	if binary := os.Getenv("KUBECDC_TEST_CONTROLLERS"); binary != "" {
 		startControllers(t, w.kube, binary, "garbage-collector-controller", "namespace-controller")
@@ -71,6 +97,12 @@ func testWho(t *testing.T, level string, policy bool, least float64) {
 	}
 	w.start(t)
 	r.run(seed, writes)
+	for part := range uint64(3) {
+		if c.gaps {
+			w.miss(t, func() { r.run(seed+1+part, writes/4) })
+			r.run(seed+11+part, writes/4)
+		}
+	}
 	if r.controlled {
 		r.awaitControllers()
 	}
@@ -99,7 +131,7 @@ func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdi
 	must(t, q.Refresh(t.Context()))
 	late, err := query.LateSince(t.Context(), log, time.Time{})
 	must(t, err)
-	q.Skips, q.Ignores = late.Skips, late.Ignores
+	q.ReadLate, q.Skips, q.Ignores = late.Has, late.Skips, late.Ignores
 	_, err = log.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
 		copied := *r
 		v.records[strings.Clone(r.AuditID)] = &copied

@@ -67,8 +67,8 @@ func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 	named := text == user
 	ours := v.users[id] != "" // a controller's requests have ids that the test does not know
 	unnamed := came && (w.Grade == query.Unknown || w.Grade == query.Manager)
-	if r := v.records[id]; unnamed && r != nil && r.Retried {
-		unnamed = false // the policy does not annotate each attempt
+	if r := v.records[id]; unnamed && (r != nil && r.Retried || l.Inferred) {
+		unnamed = false // the policy does not annotate each attempt, and an inferred change may have several authors
 	}
 	switch {
 	case w.Grade == query.Exact && !named, w.Grade == query.OneOf && came && !slices.Contains(w.Users, user),

@@ -98,6 +98,25 @@ func (w *whoWorld) start(t *testing.T) {
 	}
 }
 
+// miss stops the exporters while something is written. Then the history of its first half is compacted, and the API server forgets
+// what it still had in memory.
+func (w *whoWorld) miss(t *testing.T, write func()) {
+	t.Helper()
+	w.awaitComplete(t)
+	w.courier.bringToNobody()
+	for _, l := range w.logs {
+		l.exporter.stop(t)
+	}
+	began, err := w.kube.Revision(t.Context())
+	must(t, err)
+	write()
+	ended, err := w.kube.Revision(t.Context())
+	must(t, err)
+	must(t, w.kube.Compact(t.Context(), (began+ended)/2))
+	must(t, w.kube.RestartAPIServer(t.Context()))
+	w.start(t)
+}
+
 // awaitComplete waits until the logs have every change.
 func (w *whoWorld) awaitComplete(t *testing.T) {
 	t.Helper()
