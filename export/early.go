@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -150,7 +151,9 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 
 // beginEarly reports whether the spool has begun.
 func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
-	s.filter().tell(b) // the process that forwards it may have other settings
+	if !slices.ContainsFunc(b.Controls, func(c change.Control) bool { return c.Type == change.ControlSettings }) {
+		b.Controls = append(b.Controls, change.SettingsControl(s.config.Content.Ignores())) // the process that forwards it may have other settings
+	}
 	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
 	err := s.beginAfter(ctx, s.early.flush, b.Epoch, b.Seq-1, b)
 	if err != nil && ctx.Err() == nil {

@@ -66,13 +66,7 @@ func TestTheDiskIsTheLimitOfASpool(t *testing.T) {
 		t.Skipf("this user can't mount a small disk: %v", err)
 	}
 	t.Cleanup(func() { mustDo(t, unix.Unmount(folder, unix.MNT_DETACH)) })
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, errOther)
-	m, err = o.begin(t.Context())
-	mustDo(t, err)
+	m := o.away()
 	s := m.Memory.(*spooling)
 	if limit := s.spooled().MaxBytes; limit > 4<<20 {
 		t.Errorf("the limit is %d bytes on a disk of 4 MB", limit)

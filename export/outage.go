@@ -52,7 +52,7 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	gone, isAway := s.sink.(away)
 	switch {
 	case isAway:
-		s.sink, err = asked(s.sink), gone.why
+		s.sink, err = gone.doubt, gone.why
 	case s.spool == nil && s.sink == unknown{}:
 		o, err = s.openRaisingEpoch(ctx, state, s.open)
 	default:

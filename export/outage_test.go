@@ -33,6 +33,8 @@ type outage struct {
 	url   string // the sink's, without the proxy
 	slot  *slot
 	state checkpoint.SlotState
+
+	filter *filter // of the batches that are written; may be nil
 }
 
 func newOutage(t *testing.T) *outage {
@@ -86,13 +88,28 @@ func (o *outage) awaitSink() (m *opened) {
 	return m
 }
 
+// away begins a session with a spool, while the sink is away and has one batch.
+func (o *outage) away() (m *opened) {
+	o.t.Helper()
+	m, err := o.begin(o.t.Context())
+	mustDo(o.t, err)
+	mustDo(o.t, o.write(m, 1))
+	o.sink.Cut()
+	o.end(m, errOther)
+	m, err = o.begin(o.t.Context())
+	mustDo(o.t, err)
+	return m
+}
+
 // write commits a batch with one change.
 func (o *outage) write(m Memory, version int) error {
 	text := fmt.Sprint(version)
 	c := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "p" + text, UID: "u" + text, ResourceVersion: change.ResourceVersion(text),
 		After: []byte("{}"), Time: time.Now()}
 	p := change.Position{Stream: pods.ID(), ResourceVersion: c.ResourceVersion, Time: time.Now().UTC()}
-	return o.slot.newCommitter(m, o.state.Epoch).commit(o.t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{c}},
+	to := o.slot.newCommitter(m, o.state.Epoch)
+	to.filter = o.filter
+	return to.commit(o.t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{c}},
 		Newest: map[change.StreamID]change.Position{pods.ID(): p}})
 }
 
@@ -117,6 +134,23 @@ func (o *outage) names() (all []string) {
 	all, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	mustDo(o.t, err)
 	return all
+}
+
+// settingsInSpool returns how many records of an owner's settings are in the spool, which nobody has open.
+func (o *outage) settingsInSpool() (n int) {
+	o.t.Helper()
+	s, err := o.parts.Spools.Open(o.t.Context(), 0)
+	mustDo(o.t, err)
+	defer s.Close()
+	mustDo(o.t, s.Forward(o.t.Context(), s.First-1, func(b *change.Batch) error {
+		for i := range b.Controls {
+			if b.Controls[i].Type == change.ControlSettings {
+				n++
+			}
+		}
+		return nil
+	}))
+	return n
 }
 
 var errOther = errors.New("something that has nothing to do with the sink")
@@ -184,13 +218,7 @@ func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 // While the sink is away, the status has the reason why it is away now, not why it was at first.
 func TestAnOutageHasItsLatestReason(t *testing.T) {
 	o := newOutage(t)
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, errOther)
-	m, err = o.begin(t.Context())
-	mustDo(t, err)
+	m := o.away()
 	spool := m.Memory.(*spooling)
 	if spool.spooled().Why == "" {
 		t.Error("the sink is away without a reason")
@@ -216,10 +244,16 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 			mustDo(t, err)
 			o.slot.early.flush = m.Flush
 			mustDo(t, o.write(m, 1))
+			if taken {
+				o.filter = o.slot.filter() // the batch has what an owner's first batch says of its settings
+			}
 			o.log.held = make(chan bool)
 			ended := make(chan error)
 			go func() { ended <- o.write(m, 2) }()
 			servers.Await(t, "a spool", func() (bool, error) { return o.parts.Spools.Has(0), nil })
+			if n := o.settingsInSpool(); n != 1 {
+				t.Errorf("the spool has %d records of the settings", n)
+			}
 			if taken {
 				close(o.log.held)
 				mustDo(t, <-ended)
@@ -256,13 +290,7 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, errOther)
-	m, err = o.begin(t.Context())
-	mustDo(t, err)
+	m := o.away()
 	o.log.pinged, o.log.pings = errors.New("away"), make(chan bool)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := m.Start(ctx, func(error) {})
@@ -284,13 +312,7 @@ func TestALossBeforeASpoolThatIsDamagedIsRecorded(t *testing.T) {
 		t.Run(fmt.Sprint("batch ", damaged), func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t)
-			m, err := o.begin(t.Context())
-			mustDo(t, err)
-			mustDo(t, o.write(m, 1))
-			o.sink.Cut()
-			o.end(m, errOther)
-			m, err = o.begin(t.Context())
-			mustDo(t, err)
+			m := o.away()
 			mustDo(t, o.write(m, 2))
 			mustDo(t, o.write(m, 3))
 			o.end(m, errOther)

@@ -182,13 +182,12 @@ func TestWhatIsKnownOfTheEndOfTheLog(t *testing.T) {
 		return &checkpoint.SlotState{Epoch: epoch, Seq: seq}
 	}
 	for name, test := range map[string]struct{ got, want sinkState }{
-		"sending":                          {sending(b), doubt{settled{3, 7}, b}},
-		"acknowledged":                     {acked(b), settled{3, 8}},
-		"failed":                           {gone, away{doubt{settled{3, 7}, b}, why}},
-		"failed, and nothing was sent":     {failed(acked(b), why), settled{3, 8}},
-		"failed, and nothing is known":     {failed(unknown{}, why), unknown{}},
-		"asked":                            {asked(gone), sending(b)},
-		"asked, and the sink was not away": {asked(acked(b)), acked(b)},
+		"sending":                      {sending(b), doubt{settled{3, 7}, b}},
+		"acknowledged":                 {acked(b), settled{3, 8}},
+		"failed":                       {gone, away{doubt{settled{3, 7}, b}, why}},
+		"failed, and nothing was sent": {failed(acked(b), why), settled{3, 8}},
+		"failed, and nothing is known": {failed(unknown{}, why), unknown{}},
+		"asked":                        {gone.(away).doubt, sending(b)},
 		"the inventory has what was acknowledged":    {follows(acked(b), 8), acked(b)},
 		"the inventory is behind":                    {follows(acked(b), 7), unknown{}},
 		"the inventory is behind a batch in doubt":   {follows(sending(b), 7), sending(b)},

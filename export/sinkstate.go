@@ -21,7 +21,7 @@ type (
 		settled
 		next *change.Batch
 	}
-	// away: the sink has not taken that batch, and the next session does not ask it again.
+	// away: the sink has not taken that batch, and the next session does not ask it again. The session after that does.
 	away struct {
 		doubt
 		why error
@@ -53,14 +53,6 @@ func failed(s sinkState, why error) sinkState {
 		return away{s, why}
 	case away:
 		return away{s.doubt, why}
-	}
-	return s
-}
-
-// asked is the state once a session has used what away says, so that the session after it asks the sink.
-func asked(s sinkState) sinkState {
-	if a, ok := s.(away); ok {
-		return a.doubt
 	}
 	return s
 }
@@ -108,16 +100,16 @@ func unacked(s sinkState) (first uint64, next *change.Batch) {
 func acquired(s sinkState, state *checkpoint.SlotState) sinkState {
 	switch s := follows(s, state.Seq).(type) {
 	case settled:
-		if s.epoch == state.Epoch-1 {
-			return settled{state.Epoch, s.seq}
+		if s.epoch++; s.epoch == state.Epoch {
+			return s
 		}
 	case doubt:
-		if s.epoch == state.Epoch-1 {
-			return doubt{settled{state.Epoch, s.seq}, s.next}
+		if s.epoch++; s.epoch == state.Epoch {
+			return s
 		}
 	case away:
-		if s.epoch == state.Epoch-1 {
-			return away{doubt{settled{state.Epoch, s.seq}, s.next}, s.why}
+		if s.epoch++; s.epoch == state.Epoch {
+			return s
 		}
 	}
 	return unknown{}
