@@ -27,7 +27,7 @@ type Memory interface {
 	// Objects calls visit for each living object of a stream.
 	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error
 	// Bodies calls visit with the log's bodies for some keys of a stream.
-	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error
 	// MayBegin returns an error, which ends the session, if streams that begin may have objects that Objects would not return.
 	MayBegin(ctx context.Context, streams []*change.Stream) error
 	// Forget drops a stream that has ended. For any other stream it returns *checkpoint.NotEndedError.
@@ -86,16 +86,16 @@ func (m *logMemory) Before(ctx context.Context, p *batching.Prepared) error {
 	return dependency.Tag(dependency.Sink, err)
 }
 
-func (m *logMemory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
+func (m *logMemory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
 	redact := m.slot.bodyRedactorOf(stream)
 	return dependency.Tag(dependency.Sink, m.Memory.Bodies(ctx, stream, keys, func(key string, body []byte) error {
 		if redact != nil {
 			body = redact(key, body)
 		}
-		if body != nil {
-			visit(key, body)
+		if body == nil {
+			return nil
 		}
-		return nil
+		return visit(key, body)
 	}))
 }
 

@@ -95,9 +95,7 @@ func (o *overlay) Bodies(ctx context.Context, stream change.StreamID, keys []str
 		return err
 	}
 	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return changed[key] })
-	var failed error
-	err := o.inventory.Bodies(ctx, stream, keys, func(key string, body []byte) { failed = cmp.Or(failed, visit(key, body)) })
-	return cmp.Or(err, failed)
+	return o.inventory.Bodies(ctx, stream, keys, visit)
 }
 
 // Before asks the inventory for the objects that no batch of the spool has changed.
@@ -113,8 +111,9 @@ func (o *overlay) Before(ctx context.Context, changes []*change.Change, memory f
 		}
 	}
 	for stream, keys := range keys {
-		err := o.inventory.Bodies(ctx, stream, keys, func(key string, body []byte) {
+		err := o.inventory.Bodies(ctx, stream, keys, func(key string, body []byte) error {
 			missing[batching.ObjectID{Stream: stream, Key: key}].Before = bytes.Clone(body)
+			return nil
 		})
 		if err != nil {
 			return err

@@ -285,11 +285,7 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 	options.MetadataOnly, options.Redactor = config.MetadataOnly(s.Resource), config.Redactor(s.Resource)
 	options.LostUpTo = st.lost[s.ID()]
 	options.Masked, options.Restores = config.LeavesOut(s.Resource), restores{st}
-	if config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
-		options.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
-			return st.memory.Bodies(ctx, s.ID(), keys, visit)
-		}
-	}
+	options.Stored = config.Before && !config.Content.NoUpdates && !options.MetadataOnly
 	return options
 }
 

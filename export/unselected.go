@@ -75,8 +75,9 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	namespace, _ := change.SplitKey(first)
 	r.Namespaced = namespace != ""
 	var object struct{ APIVersion, Kind string }
-	err = st.memory.Bodies(ctx, s.ID(), []string{first}, func(_ string, body []byte) {
+	err = st.memory.Bodies(ctx, s.ID(), []string{first}, func(_ string, body []byte) error {
 		_ = json.Unmarshal(body, &object) // remains empty if the object has no body
+		return nil
 	})
 	if err != nil {
 		return r, err

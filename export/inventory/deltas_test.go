@@ -306,10 +306,11 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 			if written == nil {
 				written = object(2*n + 2)
 			}
-			err := w.Bodies(t.Context(), pods.ID(), []string{"ns/a"}, func(_ string, body []byte) {
+			err := w.Bodies(t.Context(), pods.ID(), []string{"ns/a"}, func(_ string, body []byte) error {
 				if !bytes.Equal(body, written) {
 					t.Errorf("%s: the checkpoint has %s, not %s", name, body, written)
 				}
+				return nil
 			})
 			if err != nil || w.bodies.cache.Contains(batching.ObjectID{Stream: pods.ID(), Key: "ns/a"}) != (n > 0 && cache > 0) {
 				t.Error(name, n, err)

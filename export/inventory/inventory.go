@@ -200,16 +200,16 @@ func (v *Inventory) Objects(ctx context.Context, stream change.StreamID,
 }
 
 // Bodies reads the bodies of objects in the log, or their pending bodies.
-func (v *Inventory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
+func (v *Inventory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
 	if err := v.follow(v.checkpoints.concerns(stream)); err != nil {
 		return err
 	}
 	return v.stored(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
 		body, err := stored.Unpack()
-		if err == nil {
-			visit(key, body)
+		if err != nil {
+			return err
 		}
-		return err
+		return visit(key, body)
 	})
 }
 

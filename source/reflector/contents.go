@@ -15,9 +15,6 @@ import (
 	"kubecdc/source/known"
 )
 
-// StoredBodies calls visit with each body that the checkpoint has under one of the keys.
-type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
-
 type bodyHash struct {
 	version change.ResourceVersion
 	hash    uint64
@@ -52,7 +49,7 @@ func (c *contents) begin(ctx context.Context, m moment) func(apiclient.ListOptio
 		clear(c.corrected)
 	}
 	clear(c.differ)
-	if c.options.Stored == nil || m.digest.Objects == 0 || c.snapshots.Load() > 0 { // a snapshot compares all of them
+	if !c.options.Stored || m.digest.Objects == 0 || c.snapshots.Load() > 0 { // a snapshot compares all of them
 		return nil
 	}
 	size := c.pace.Limit()
@@ -128,15 +125,16 @@ func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed
 	if len(listed) == 0 {
 		return differ, nil
 	}
-	err = r.options.Stored(ctx, slices.Collect(maps.Keys(listed)), func(key string, body []byte) {
+	err = r.inventory.Bodies(ctx, r.ID(), slices.Collect(maps.Keys(listed)), func(key string, body []byte) error {
 		l := listed[key]
 		delete(listed, key)
 		if o, err := apiclient.ParseObject(body); change.IsStub(body) || err == nil && o.Version != l.version {
-			return // the log has a newer one, or its commit is on its way
+			return nil // the log has a newer one, or its commit is on its way
 		}
 		if hash := rawjson.Sum(seed, body); hash != l.hash {
 			differ[key] = bodyHash{l.version, hash}
 		}
+		return nil
 	})
 	if err == nil && len(listed) > 0 {
 		err = lacking(listed)

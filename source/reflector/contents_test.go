@@ -28,7 +28,7 @@ func TestAProofComparesContents(t *testing.T) {
 	l, options := resumed("10", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9"), proving()
 	l.bodies = map[string]string{"default/a": obj("a a 5"), "default/b": otherwise("b b 6"), "default/d": obj("d d 4"),
 		"default/c": string(must[[]byte](t)(change.Stub([]byte(obj("c c 7")))))}
-	options.PageSize, options.Stored = 10, l.stored
+	options.PageSize, options.Stored = 10, true
 	all := listed("10", "", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9")
 	proof, bodies := step{want: "list metadata rv=10 match=Exact limit=10", body: all}, step{want: "list rv=10 match=Exact limit=10", body: all}
 	play(t, l, options, append(holds("10", "e e 9"), step{want: "watch rv=10", hang: true}, proof, bodies, bodies,
@@ -45,7 +45,7 @@ func TestAProofComparesContents(t *testing.T) {
 func TestServersThatDifferCauseOneCorrection(t *testing.T) {
 	l, options := resumed("10", "a a 5"), proving()
 	l.bodies["default/a"] = obj("a a 5")
-	options.Stored = l.stored
+	options.Stored = true
 	one, two := listed("10", "", "a a 5"), strings.Replace(listed("10", "", "a a 5"), obj("a a 5"), otherwise("a a 5"), 1)
 	all := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true})
 	for i := range 6 {
@@ -65,7 +65,7 @@ func TestRandomContentsBecomeTheServers(t *testing.T) {
 		options := testOptions()
 		options.Recovery, options.Proofs = nil, 10*time.Second
 		s := newModelStream(t, m, "configmaps", options)
-		s.options.Stored = s.log.stored
+		s.options.Stored = true
 		m.write(10, "configmaps")
 		s.start()
 		defer func() { _ = s.stop() }()
@@ -128,7 +128,7 @@ func TestADefaultThatACRDGetsWhileTheExporterIsStopped(t *testing.T) {
 			"kind": "Widget", "metadata": map[string]any{"name": fmt.Sprintf("w%d", i)}, "m2": "y"}}))
 	}
 	l, options := newLedger(), testOptions()
-	options.Stored = l.stored
+	options.Stored = true
 	stream := change.NewStream(r, ns, "", "")
 	_, stop := startStream(t, k.Config, stream, options, l, &quietObserver{})
 	l.await(t, "five objects", func() bool { return len(l.objects) == 5 && l.position != "" })

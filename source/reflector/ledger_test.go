@@ -106,13 +106,14 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	return nil
 }
 
-// stored reads the bodies that the checkpoint has.
-func (l *ledger) stored(_ context.Context, keys []string, visit func(key string, body []byte)) error {
+func (l *ledger) Bodies(_ context.Context, _ change.StreamID, keys []string, visit func(key string, body []byte) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, key := range keys {
 		if body := l.bodies[key]; body != "" {
-			visit(key, []byte(body))
+			if err := visit(key, []byte(body)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -137,6 +137,9 @@ func (c *counted) Send(_ context.Context, item change.Item) error {
 func (c *counted) Position(context.Context, change.StreamID) (p change.Position, ok bool, err error) {
 	return
 }
+func (c *counted) Bodies(context.Context, change.StreamID, []string, func(key string, body []byte) error) error {
+	return nil
+}
 func (c *counted) Objects(context.Context, change.StreamID, func(key, uid string, version change.ResourceVersion) error) error {
 	return nil
 }

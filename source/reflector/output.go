@@ -12,13 +12,15 @@ type Output interface {
 	Send(ctx context.Context, item change.Item) error
 }
 
-// Inventory reads from the checkpoint what was last emitted.
+// Inventory reads what was last emitted.
 type Inventory interface {
 	// Position returns the stream's last durable position. ok is false for a new stream.
 	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
 	// Objects calls visit for every live object.
 	Objects(ctx context.Context, stream change.StreamID,
 		visit func(key, uid string, version change.ResourceVersion) error) error
+	// Bodies calls visit with each body that is stored under one of the keys (Options.Stored).
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error
 }
 
 // RelistReason is why a watch can't resume, and its collection is listed: a label of the metric kubecdc_relists_total.

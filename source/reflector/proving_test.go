@@ -149,7 +149,7 @@ func TestProofsWhileObjectsChange(t *testing.T) {
 	w := newWriter(t, k.Config, 21, []string{ns})
 	w.names = 60
 	l, options := newLedger(), testOptions()
-	options.Proofs, options.PageSize, options.Stored = 20*time.Millisecond, 20, l.stored
+	options.Proofs, options.PageSize, options.Stored = 20*time.Millisecond, 20, true
 	startStream(t, k.Config, change.NewStream(configMaps, ns, "", ""), options, l, &quietObserver{})
 	l.awaitStarted(t)
 	for made := 0; made < enough; {

@@ -44,7 +44,7 @@ type Options struct {
 	Streaming *StreamingLists // nil: every list is read in pages
 	Restores  Restores        // nil: a stream tells no other one that etcd was restored
 	Proofs    time.Duration   // how often a stream is compared with the API server (proving.go), or 0 for never
-	Stored    StoredBodies    // nil: the checkpoint has no bodies that can be compared
+	Stored    bool            // bodies are stored, and can be compared
 }
 
 // DefaultOptions are the production settings.

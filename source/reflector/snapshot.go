@@ -215,7 +215,7 @@ func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable err
 	s.release()
 	switch {
 	case key <= s.After:
-	case d == known.Same && s.options.Stored != nil:
+	case d == known.Same && s.options.Stored:
 		if err := o.Prepare(s.options.Redactor, &s.from.Resource); err == nil {
 			s.page.same[key] = bodyHash{o.Version, rawjson.Sum(s.seed, o.Raw)}
 		}

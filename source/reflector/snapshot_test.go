@@ -41,7 +41,7 @@ func TestASnapshotWritesOnlyWhatTheLogLacks(t *testing.T) {
 	}
 	l.bodies = map[string]string{"default/a": strings.Replace(obj("a a 10"), "v10", "other", 1), "default/b": obj("b b 20")}
 	options := plain()
-	options.Stored = l.stored
+	options.Stored = true
 	playSnapshot(t, l, options, first, []step{
 		{want: "list metadata limit=1", body: listed("250", "next", "a a 10")},
 		{want: "list rv=250 match=Exact limit=2", body: listed("250", "p2", "a a 10", "b b 20")},

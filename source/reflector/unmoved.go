@@ -104,13 +104,14 @@ func (w *watching) checkMoved(ctx context.Context, o apiclient.Object) error {
 		return nil
 	case last.id == id:
 		w.unmoved = &unmovedError{o.Key(), o.Version}
-	case w.options.Stored != nil:
-		err := w.options.Stored(ctx, []string{o.Key()}, func(key string, body []byte) {
+	case w.options.Stored:
+		err := w.inventory.Bodies(ctx, w.ID(), []string{o.Key()}, func(key string, body []byte) error {
 			stored, err := apiclient.ParseObject(body)
 			sameType := string(rawjson.Member(body, "apiVersion")) == string(rawjson.Member(o.Raw, "apiVersion"))
 			if err == nil && sameType && !change.IsStub(body) && stored.Version == o.Version && !rawjson.Same(body, o.Raw) {
 				w.unmoved = &unmovedError{key, o.Version}
 			}
+			return nil
 		})
 		if err != nil {
 			return err

@@ -88,8 +88,8 @@ func TestAResourceWhoseVersionsDoNotMoveIsUnsupported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, o, options := resumed("100", "a a 100"), &quietObserver{}, plain()
 			l.bodies["default/a"] = obj("a a 100")
-			if options.Stored = l.stored; name == "the last event's, and no body is stored" {
-				options.Stored = nil
+			if options.Stored = true; name == "the last event's, and no body is stored" {
+				options.Stored = false
 			}
 			playStream(t, l, aggregated, options, o, steps(holds("100", "a a 100"), []step{{want: "list metadata", body: listed("100", "", "a a 100")},
 				{want: "watch rv=100", body: events + bookmark("300"), hang: true}}),
@@ -104,7 +104,7 @@ func TestAResourceWhoseVersionsDoNotMoveIsUnsupported(t *testing.T) {
 	t.Run("a repeat", func(t *testing.T) {
 		l, options := resumed("100", "a a 100"), plain()
 		l.bodies["default/a"] = obj("a a 100")
-		options.Stored = l.stored
+		options.Stored = true
 		play(t, l, options, steps(holds("100", "a a 100"), []step{{want: "watch rv=100", hang: true,
 			body: modified("a a 100") + modified("b b 110") + modified("b b 110") + modified("a a 100") + bookmark("300")}}),
 			func(t *testing.T, _ *script) { expect(t, l, "c b@110", "300") })
