@@ -20,7 +20,7 @@ import (
 // committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all or
 // nothing), and remembers the state after it. The batches come from the queue, or from a spool (forward.go).
 //
-// If the memory may be behind the log, a batch is prepared while the one before is being written, whose states are before-images.
+// If the stored state may be behind the log, a batch is prepared while the one before is being written, whose states are before-images.
 // It is begun once that is durable, and then the one before is remembered. If the sink has written stubs, that is remembered
 // first, and the batch is prepared again.
 //
@@ -31,7 +31,8 @@ import (
 type committer struct {
 	*watchedParts
 	numbering
-	memory     Memory
+	memory     *opened
+	isAhead    bool // a batch is prepared while the one before is being written, since the stored state is behind the log anyway
 	images     bool // write before-images
 	provenance bool // write who and when
 	works      [2]work
@@ -56,9 +57,9 @@ type work struct {
 }
 
 // newCommitter returns a committer that writes all changes.
-func (s *slot) newCommitter(memory Memory, epoch int64) *committer {
+func (s *slot) newCommitter(memory *opened, epoch int64) *committer {
 	return &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
-		images: s.config.Before, provenance: !s.config.TellsWhenRead, invariants: newInvariants(), written: s.parts.State.Committed,
+		isAhead: s.config.CheckpointInterval > 0 && memory.following != nil, images: s.config.Before, provenance: !s.config.TellsWhenRead, invariants: newInvariants(), written: s.parts.State.Committed,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 }
 
@@ -89,7 +90,7 @@ func (c *committer) collect(ctx context.Context, q *batching.Queue, stopped <-ch
 	var written chan struct{}
 	if before != nil {
 		written = before.ended
-		if !c.memory.IsBehind() {
+		if !c.isAhead {
 			return nil, nil
 		}
 	}
@@ -158,7 +159,7 @@ func (c *committer) begin(ctx context.Context, b *batching.Batch, before *work) 
 }
 
 // prepare sets before-images, removes ignored updates, and checks that the log still has the state that the batch depends on.
-func (c *committer) prepare(ctx context.Context, w, before *work) error {
+func (c *committer) prepare(ctx context.Context, w, before *work) (err error) {
 	began, p, done := time.Now(), &w.Prepared, &w.report
 	p.Batch, p.Offsets, w.batch.Changes = &w.batch, c.offsets, w.queued.Changes
 	p.Find()
@@ -168,8 +169,7 @@ func (c *committer) prepare(ctx context.Context, w, before *work) error {
 		}
 		asked := time.Now()
 		what := fmt.Sprintf("the before-images of batch %d of slot %d", p.Seq, c.slot)
-		err := c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) })
-		if err != nil {
+		if err = c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) }); err != nil {
 			return err
 		}
 		done.BeforeImages = time.Since(asked)
@@ -178,11 +178,11 @@ func (c *committer) prepare(ctx context.Context, w, before *work) error {
 	if c.provenance {
 		w.provenance.ReadAll(p.Batch)
 	}
-	if err := c.memory.Check(ctx, p); err != nil {
-		return err
+	if c.memory.guard != nil {
+		err = c.memory.guard.Check(ctx, p)
 	}
 	done.Prepare = time.Since(began) - done.BeforeImages
-	return nil
+	return err
 }
 
 // write begins to write a batch.
@@ -203,8 +203,10 @@ func (c *committer) write(ctx context.Context, w *work) {
 func (c *committer) remember(ctx context.Context, w *work) error {
 	w.report.Batch = w.Batch
 	c.written(w.report)
-	if err := c.memory.Remember(ctx, &w.Prepared); err != nil {
-		return err
+	if c.memory.following != nil {
+		if err := c.memory.following.Remember(ctx, &w.Prepared); err != nil {
+			return err
+		}
 	}
 	for _, durable := range w.queued.Durable {
 		if err := durable(ctx); err != nil {
@@ -226,15 +228,13 @@ func (c *committer) complete(w *work) {
 	}
 	for _, p := range b.Newest {
 		batch.Positions = append(batch.Positions, p)
-		if p.Ended != "" || p.ResourceVersion == "" {
+		switch {
+		case p.Ended != "" || p.ResourceVersion == "":
 			delete(c.watermarks, p.Stream)
-			continue
+		case p.Time.Sub(c.watermarks[p.Stream]) >= c.watermark/2:
+			c.watermarks[p.Stream] = p.Time
+			batch.Controls = append(batch.Controls, change.WatermarkControl(p))
 		}
-		if p.Time.Sub(c.watermarks[p.Stream]) < c.watermark/2 {
-			continue
-		}
-		c.watermarks[p.Stream] = p.Time
-		batch.Controls = append(batch.Controls, change.WatermarkControl(p))
 	}
 }
 

@@ -54,7 +54,7 @@ func (b *bell) rings() <-chan struct{} {
 }
 
 // listen begins an empty spool each time that the bell rings, if the session writes to the sink, until it calls stop.
-func (s *slot) listen(writing context.Context, epoch int64, memory Memory) (stop func()) {
+func (s *slot) listen(writing context.Context) (stop func()) {
 	if s.early.flush == nil || s.parts.Spools == nil {
 		return func() {}
 	}
@@ -64,7 +64,7 @@ func (s *slot) listen(writing context.Context, epoch int64, memory Memory) (stop
 		for {
 			select {
 			case <-s.parts.bell.rings():
-				if err := s.beginEmpty(writing, epoch, memory); err != nil && writing.Err() == nil {
+				if err := s.beginEmpty(writing); err != nil && writing.Err() == nil {
 					s.logger.Warn("the sink does not take batches of another slot, and no empty spool could begin", "error", err)
 				}
 			case <-ended:
@@ -79,7 +79,7 @@ func (s *slot) listen(writing context.Context, epoch int64, memory Memory) (stop
 }
 
 // beginEmpty begins an empty spool if the sink has acknowledged all batches, and the inventory has them.
-func (s *slot) beginEmpty(ctx context.Context, epoch int64, memory Memory) error {
+func (s *slot) beginEmpty(ctx context.Context) error {
 	s.early.mu.Lock()
 	defer s.early.mu.Unlock()
 	if s.early.writing || s.early.empty { // while a batch is being written, the state of the sink is its own
@@ -91,7 +91,7 @@ func (s *slot) beginEmpty(ctx context.Context, epoch int64, memory Memory) error
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 	defer cancel()
-	err := s.beginAfter(ctx, memory.Flush, epoch, end.seq, nil)
+	err := s.beginAfter(ctx, end.epoch, end.seq, nil)
 	s.early.empty = err == nil
 	return err
 }
@@ -155,7 +155,7 @@ func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 		b.Controls = append(b.Controls, change.SettingsControl(s.config.Content.Ignores())) // the process that forwards it may have other settings
 	}
 	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
-	err := s.beginAfter(ctx, s.early.flush, b.Epoch, b.Seq-1, b)
+	err := s.beginAfter(ctx, b.Epoch, b.Seq-1, b)
 	if err != nil && ctx.Err() == nil {
 		s.logger.Warn("the sink has not taken a batch for a second, and no spool could begin", "error", err)
 	}
@@ -166,8 +166,8 @@ func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 }
 
 // beginAfter begins a spool after a batch, which the inventory must have, with the next one or nil.
-func (s *slot) beginAfter(ctx context.Context, flush func(context.Context) error, epoch int64, seq uint64, next *change.Batch) error {
-	err := flush(ctx)
+func (s *slot) beginAfter(ctx context.Context, epoch int64, seq uint64, next *change.Batch) error {
+	err := s.early.flush(ctx)
 	if err == nil {
 		err = s.parts.Store.Check(ctx, s.number, epoch, seq)
 	}
@@ -182,8 +182,8 @@ func (s *slot) beginAfter(ctx context.Context, flush func(context.Context) error
 }
 
 // mayDrain reports whether what was read can still go into a spool that has begun: the process is to end, and the sink is away.
-func (s *slot) mayDrain(parent, writing context.Context, memory Memory, err error) bool {
-	_, isSpooling := memory.(*spooling)
+func (s *slot) mayDrain(parent, writing context.Context, memory *opened, err error) bool {
+	_, isSpooling := memory.Memory.(*spooling)
 	ends := parent.Err() != nil && ownership.SteppedDown(parent) == nil && writing.Err() == nil
 	return ends && !isSpooling && mayBeAway(err) && s.parts.Spools != nil && s.parts.Spools.Has(s.number)
 }
@@ -207,7 +207,7 @@ func (s *slot) drain(ctx context.Context, q *batching.Queue, stopped <-chan stru
 			return nil, err
 		}
 		defer o.log.Close()
-		c := s.newCommitter(o.Memory, state.Epoch)
+		c := s.newCommitter(o, state.Epoch)
 		c.filter = s.filter()
 		for i, b := range q.InFlight() {
 			if i > 0 {

@@ -20,12 +20,11 @@ import (
 type forwarder struct {
 	*committer
 	spool       *spool.Spool
-	to          *opened
 	redactorFor func(stream change.StreamID) bodyRedactor
 }
 
 func (s *slot) newForwarder(sp *spool.Spool, to *opened, epoch int64) *forwarder {
-	f := &forwarder{s.newCommitter(to.Memory, epoch), sp, to, cached(s.bodyRedactorOf)}
+	f := &forwarder{s.newCommitter(to, epoch), sp, cached(s.bodyRedactorOf)}
 	f.written = func(live.Committed) {} // they were reported when they were read
 	return f
 }
@@ -42,7 +41,7 @@ func (f *forwarder) run(ctx context.Context, until time.Time) error {
 		}
 		return f.forward(ctx, b)
 	})
-	return cmp.Or(f.memory.Flush(ctx), err)
+	return cmp.Or(f.memory.following.Flush(ctx), err)
 }
 
 func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
@@ -56,12 +55,12 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 		}
 	}
 	failpoint.Hit(failpoint.Forwarding)
-	if f.to.behind != nil {
-		b.Controls, f.offsets = append(f.to.behind, b.Controls...), f.to.loss.Offsets
+	if f.memory.behind != nil {
+		b.Controls, f.offsets = append(f.memory.behind, b.Controls...), f.memory.loss.Offsets
 	}
 	err := f.commit(ctx, &batching.Batch{Batch: *b})
 	if f.offsets = nil; err == nil {
-		f.to.behind = nil
+		f.memory.behind = nil
 	}
 	failpoint.Hit(failpoint.Forwarded)
 	return err

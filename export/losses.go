@@ -84,18 +84,19 @@ func (s *slot) positionsOf(ctx context.Context, accepts func(change.StreamID) bo
 }
 
 // writeControls writes a batch of control records that moves positions.
-func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, m Memory, controls []change.Control,
+func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, o *opened, controls []change.Control,
 	positions map[change.StreamID]change.Position, offsets change.Offsets) error {
 	p := &batching.Prepared{Batch: &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))}, Offsets: offsets}
-	(&numbering{s.number, state.Epoch, m.Seq(), s.config.Cluster}).next(p.Batch)
+	(&numbering{s.number, state.Epoch, o.Seq(), s.config.Cluster}).next(p.Batch)
 	started := time.Now()
-	err := m.Write(ctx, p)
+	err := o.Write(ctx, p)
 	if err == nil {
 		s.parts.State.Committed(live.Committed{Batch: p.Batch, Sink: time.Since(started)})
-		err = m.Remember(ctx, p)
 	}
-	if err == nil {
-		err = m.Flush(ctx)
+	if err == nil && o.following != nil {
+		if err = o.following.Remember(ctx, p); err == nil {
+			err = o.following.Flush(ctx)
+		}
 	}
 	state.Offsets = state.Offsets.Merge(p.Offsets)
 	return err

@@ -28,35 +28,35 @@ type Memory interface {
 	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error
 	// Bodies calls visit with the log's bodies for some keys of a stream.
 	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error
-	// MayBegin returns an error, which ends the session, if streams that begin may have objects that Objects would not return.
-	MayBegin(ctx context.Context, streams []*change.Stream) error
 	// Forget drops a stream that has ended. For any other stream it returns *checkpoint.NotEndedError.
 	Forget(ctx context.Context, epoch int64, stream change.StreamID) error
 
 	// Before sets the state before of each object's first update or deletion in a batch, valid until the batch is released.
 	Before(ctx context.Context, p *batching.Prepared) error
+	// Write makes the batch durable. If there is a Following, the other methods may be called meanwhile.
+	Write(ctx context.Context, p *batching.Prepared) error
+}
+
+// Guard knows whether a Memory may lack something that is in the log, since its state is stored elsewhere.
+type Guard interface {
+	// MayBegin returns an error, which ends the session, if streams that begin may have objects that Objects would not return.
+	MayBegin(ctx context.Context, streams []*change.Stream) error
 	// Check returns an error if the state that the batch is based on is not the log's.
 	Check(ctx context.Context, p *batching.Prepared) error
-	// Write makes the batch durable. Only if IsBehind is true, the other methods may be called meanwhile.
-	Write(ctx context.Context, p *batching.Prepared) error
+}
+
+// Following makes the state that is stored elsewhere follow the log.
+type Following interface {
 	// Remember updates the state to that after a durable batch. Then the batch may be released.
 	Remember(ctx context.Context, p *batching.Prepared) error
-	// IsBehind reports whether the state may be stored some batches after the log has them.
-	IsBehind() bool
-
-	// Start starts the work that is done in parallel with writing, until the context ends. It calls fail if that fails, and
-	// closes the returned channel when it has stopped.
-	Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{}
 	// Flush returns when the next owner will find the state of all that was written.
 	Flush(ctx context.Context) error
 	// Pending is the number of objects whose last state is not stored yet.
 	Pending() int64
+	// Start stores the state in parallel with writing, until the context ends. It calls fail if that fails. wait returns when it
+	// has stopped.
+	Start(writing context.Context, fail context.CancelCauseFunc) (wait func())
 }
-
-var (
-	_ Memory = (*inventory.Inventory)(nil)
-	_ Memory = (*logMemory)(nil)
-)
 
 // logMemory is the Memory of a log that can return its own state: a batch, and all that is known after it, are one write.
 type logMemory struct {
@@ -119,31 +119,19 @@ func (m *logMemory) Write(ctx context.Context, p *batching.Prepared) error {
 	return nil
 }
 
-// Remember has nothing to do, since the log remembers.
-func (m *logMemory) Remember(context.Context, *batching.Prepared) error { return nil }
-func (m *logMemory) IsBehind() bool                                     { return false }
-
 func (m *logMemory) Forget(ctx context.Context, epoch int64, stream change.StreamID) error {
 	return m.slot.parts.Store.Forget(ctx, m.slot.number, epoch, stream)
-}
-
-func (m *logMemory) MayBegin(context.Context, []*change.Stream) error { return nil }
-func (m *logMemory) Check(context.Context, *batching.Prepared) error  { return nil }
-func (m *logMemory) Flush(context.Context) error                      { return nil }
-func (m *logMemory) Pending() int64                                   { return 0 }
-func (m *logMemory) Start(context.Context, context.CancelCauseFunc) <-chan struct{} {
-	stopped := make(chan struct{})
-	close(stopped)
-	return stopped
 }
 
 // opened is a slot's log that is open.
 type opened struct {
 	Memory
-	log    io.Closer
-	loss   *sinks.LostTailError // the loss to be recorded, if any
-	before []change.Position    // the positions of the slot's streams before the loss was found
-	behind []change.Control     // records of the loss, for the first batch of the spool that is forwarded
+	guard     Guard     // nil: Memory has all that the log has
+	following Following // nil: the log remembers itself what it has
+	log       io.Closer
+	loss      *sinks.LostTailError // the loss to be recorded, if any
+	before    []change.Position    // the positions of the slot's streams before the loss was found
+	behind    []change.Control     // records of the loss, for the first batch of the spool that is forwarded
 }
 
 // open fences the former owners in the sink, updates what is stored to match the log, and records what the log has lost.
@@ -155,7 +143,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *opened
 				loss: inventory.Concerning(found.Lost, before), before: before}, dependency.Tag(dependency.Sink, err)
 		}
 		v, loss, before, err := s.inventory.Open(ctx, state, found, write)
-		return &opened{Memory: v, log: found.Log, loss: loss, before: before}, err
+		return &opened{Memory: v, guard: v, following: v, log: found.Log, loss: loss, before: before}, err
 	})
 }
 

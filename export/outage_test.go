@@ -102,7 +102,7 @@ func (o *outage) away() (m *opened) {
 }
 
 // write commits a batch with one change.
-func (o *outage) write(m Memory, version int) error {
+func (o *outage) write(m *opened, version int) error {
 	text := fmt.Sprint(version)
 	c := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "p" + text, UID: "u" + text, ResourceVersion: change.ResourceVersion(text),
 		After: []byte("{}"), Time: time.Now()}
@@ -115,7 +115,7 @@ func (o *outage) write(m Memory, version int) error {
 
 // end ends a session with an error.
 func (o *outage) end(m *opened, err error) {
-	_ = o.slot.finish(o.t.Context(), m.Memory, err)
+	_ = o.slot.finish(o.t.Context(), m.following, err)
 	if next, _ := outcomeOf(err, o.slot.sink, false); next == spoolNext {
 		o.slot.sink = failed(o.slot.sink, err)
 	}
@@ -226,10 +226,10 @@ func TestAnOutageHasItsLatestReason(t *testing.T) {
 	const now = "the certificate has expired"
 	o.log.pinged = errors.New(now)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := m.Start(ctx, func(error) {})
+	wait := spool.start(ctx, func(error) {})
 	servers.Await(t, "the status to say: "+now, func() (bool, error) { return spool.spooled().Why == now, nil })
 	cancel()
-	<-ended
+	wait()
 	o.end(m, errOther)
 }
 
@@ -242,7 +242,7 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 			o := newOutage(t)
 			m, err := o.begin(t.Context())
 			mustDo(t, err)
-			o.slot.early.flush = m.Flush
+			o.slot.early.flush = m.following.Flush
 			mustDo(t, o.write(m, 1))
 			if taken {
 				o.filter = o.slot.filter() // the batch has what an owner's first batch says of its settings
@@ -293,7 +293,7 @@ func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	m := o.away()
 	o.log.pinged, o.log.pings = errors.New("away"), make(chan bool)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := m.Start(ctx, func(error) {})
+	wait := m.Memory.(*spooling).start(ctx, func(error) {})
 	for range 8 {
 		asked := time.Now()
 		if <-o.log.pings; time.Since(asked) > 5*time.Second {
@@ -301,7 +301,7 @@ func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 		}
 	}
 	cancel()
-	<-ended
+	wait()
 	o.end(m, errOther)
 }
 
@@ -462,14 +462,14 @@ func TestAnEmptySpoolOfAKilledProcess(t *testing.T) {
 	m, err := o.begin(t.Context())
 	mustDo(t, err)
 	mustDo(t, o.write(m, 1))
-	mustDo(t, m.Flush(t.Context()))
+	mustDo(t, m.following.Flush(t.Context()))
 	empty()
 	mustDo(t, o.write(m, 2))
 	o.end(m, errOther)
 	o.restart()
 	m = o.awaitSink()
 	mustDo(t, o.write(m, 3))
-	mustDo(t, m.Flush(t.Context()))
+	mustDo(t, m.following.Flush(t.Context()))
 	empty()
 	o.end(m, errOther)
 	o.sink.Cut()

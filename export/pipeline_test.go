@@ -127,14 +127,14 @@ func (a *ahead) tail(after uint64) func(context.Context, func(*sinks.Recovered) 
 	}
 }
 
-// seen is a memory that says when a batch is prepared.
+// seen is a guard that says when a batch is prepared.
 type seen struct {
-	Memory
+	Guard
 	*ahead
 }
 
 func (s seen) Check(ctx context.Context, p *batching.Prepared) error {
-	err := s.Memory.Check(ctx, p)
+	err := s.Guard.Check(ctx, p)
 	if c := s.checked[p.Seq]; c != nil {
 		select {
 		case <-c:
@@ -146,9 +146,6 @@ func (s seen) Check(ctx context.Context, p *batching.Prepared) error {
 	return err
 }
 
-func (s seen) Write(ctx context.Context, p *batching.Prepared) error { return s.Memory.Write(ctx, p) }
-func (s seen) IsBehind() bool                                        { return !s.isModel }
-
 // session commits what the log lacks until something fails.
 func (a *ahead) session(s *slot, all []change.Change) error {
 	state, err := a.store.Acquire(a.t.Context(), 0, "a", time.Minute)
@@ -157,10 +154,10 @@ func (a *ahead) session(s *slot, all []change.Change) error {
 	m, _, _, err := s.inventory.Open(a.t.Context(), &state, &sinks.Opened{Log: a, Tail: a.tail(state.Seq), Last: uint64(len(a.log))}, a.Write)
 	mustDo(a.t, err)
 	ctx, cancel := context.WithCancel(a.t.Context())
-	followed := m.Start(ctx, func(error) {}) // the next batch fails, too
-	defer func() { <-followed }()
+	defer m.Start(ctx, func(error) {})() // the next batch fails, too
 	defer cancel()
-	c := s.newCommitter(seen{m, a}, state.Epoch)
+	c := s.newCommitter(&opened{Memory: m, guard: seen{m, a}, following: m}, state.Epoch)
+	c.isAhead = !a.isModel
 	path, err := redact.ParsePath("status.beat")
 	mustDo(a.t, err)
 	managed, err := redact.ParsePath("metadata.managedFields")

@@ -66,7 +66,7 @@ func killedInARebuild(t *testing.T, kill string) {
 	if err := c.commit(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.finish(t.Context(), o, nil); err != nil {
+	if err := s.finish(t.Context(), o.following, nil); err != nil {
 		t.Fatal(err)
 	}
 	o.log.Close()

@@ -203,7 +203,7 @@ func committerOf(t *testing.T, s *slot) (*committer, *lastBefore) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.newCommitter(m, 1), log
+	return s.newCommitter(&opened{Memory: m, guard: m, following: m}, 1), log
 }
 
 type lastBefore struct {
@@ -240,9 +240,9 @@ var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind:
 
 func unseen() *live.Exporter { return live.New(slog.New(slog.DiscardHandler), 0) }
 
-// flushed is a memory that counts how often it was flushed before the context had ended.
+// flushed counts how often it was flushed before the context had ended.
 type flushed struct {
-	Memory
+	Following
 	times int
 }
 

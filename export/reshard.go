@@ -60,7 +60,7 @@ func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotSta
 			a.logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
 			a.ends = loss.Offsets
 		}
-		return &opened{Memory: v, log: found.Log}, err
+		return &opened{Memory: v, following: v, log: found.Log}, err
 	})
 }
 

@@ -131,7 +131,7 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.State.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.State.SlotHeld(s.number, state.Epoch, false)
 	s.parts.State.Problem(s.number, nil)
-	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state.Epoch, memory.Memory, rules))
+	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state.Epoch, memory, rules))
 }
 
 // acquire makes this process the owner of the slot, if the slot is free.
@@ -166,7 +166,7 @@ func (s *slot) reportStreams(ctx context.Context) {
 
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
 // committed, within the shutdown timeout. It does not drain if this replica steps down, because the sink does not answer then.
-func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *storedRules) error {
+func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *storedRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(sinks.WithSession(context.WithoutCancel(parent), reading))
@@ -179,24 +179,29 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
-	limits := s.config.Limits
-	if _, isSpooling := memory.(*spooling); isSpooling {
+	limits, wait := s.config.Limits, func() {}
+	spool, isSpooling := memory.Memory.(*spooling)
+	switch {
+	case isSpooling:
 		limits.Linger = max(limits.Linger, spoolLinger)
-	} else {
-		s.early.flush = memory.Flush
+		wait = spool.start(writing, stopReading)
+	case memory.following != nil:
+		s.early.flush = memory.following.Flush
 		defer func() { s.early.flush, s.early.empty = nil, false }()
+		wait = memory.following.Start(writing, stopReading)
 	}
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
 	s.parts.State.Buffering(s.number, func() (f live.Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
-		f.Pending, f.Streams = memory.Pending(), q.Since()
-		if m, isSpooling := memory.(*spooling); isSpooling {
-			f.Spool = m.spooled()
+		if f.Streams = q.Since(); memory.following != nil {
+			f.Pending = memory.following.Pending()
+		}
+		if isSpooling {
+			f.Spool = spool.spooled()
 		}
 		return f
 	})
-	followed := memory.Start(writing, stopReading)
 	streams := newStreams(s, epoch, q, memory, rules, stopReading)
 	go s.renew(writing, epoch, stopReading)
 
@@ -205,28 +210,31 @@ func (s *slot) work(parent context.Context, epoch int64, memory Memory, rules *s
 		defer close(stopped)
 		streams.run(reading)
 	}()
-	stopListening := s.listen(writing, epoch, memory)
+	stopListening := s.listen(writing)
 	err := s.commitAll(writing, epoch, memory, q, stopped)
 	stopListening()
-	err = s.finish(writing, memory, err)
+	err = s.finish(writing, memory.following, err)
 	if s.mayDrain(parent, writing, memory, err) {
 		err = s.drain(writing, q, stopped, err)
 	}
 	stopReading(err)
 	stopWriting(err)
 	<-stopped
-	<-followed
+	wait()
 	if err == nil && parent.Err() == nil {
 		err = context.Cause(reading)
 	}
 	return err
 }
 
-// finish flushes the memory when a session ends, even after an error, because the log has what was written. Otherwise the next
+// finish flushes what follows the log when a session ends, even after an error, because the log has what was written. Otherwise the next
 // session would read it back. That takes longer, and a sink that has just refused a topic may refuse to have it read, too.
-func (s *slot) finish(ctx context.Context, memory Memory, err error) error {
-	if err == nil {
-		return memory.Flush(ctx)
+func (s *slot) finish(ctx context.Context, f Following, err error) error {
+	switch {
+	case f == nil:
+		return err
+	case err == nil:
+		return f.Flush(ctx)
 	}
 	limit := 2 * time.Second
 	if mayBeAway(err) {
@@ -234,7 +242,7 @@ func (s *slot) finish(ctx context.Context, memory Memory, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if flushErr := memory.Flush(ctx); flushErr != nil {
+	if flushErr := f.Flush(ctx); flushErr != nil {
 		s.logger.Debug("failed to commit what was pending for the checkpoint; the next session reads it back", "error", flushErr)
 	}
 	return err
@@ -244,7 +252,7 @@ func (s *slot) finish(ctx context.Context, memory Memory, err error) error {
 var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout " +
 	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
-func (s *slot) commitAll(ctx context.Context, epoch int64, memory Memory, q *batching.Queue, stopped <-chan struct{}) error {
+func (s *slot) commitAll(ctx context.Context, epoch int64, memory *opened, q *batching.Queue, stopped <-chan struct{}) error {
 	c := s.newCommitter(memory, epoch)
 	c.filter = s.filter()
 	if err := c.commitAll(ctx, q, stopped); err != nil {

@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,12 +66,12 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *ope
 	if to == nil {
 		m.why.Store(&why)
 		s.logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.parts.Spools.Path, "reason", why)
-		return &opened{Memory: m, log: m}, nil
+		return &opened{Memory: m, guard: m, log: m}, nil
 	}
 	m.forwarder = s.newForwarder(s.spool, to, state.Epoch)
 	m.forwarder.written = m.forwarded
 	s.logger.Info("forwarding the spool; batches go into it meanwhile", "from", state.Seq+1, "to", log.Last)
-	return &opened{Memory: m, log: m}, nil
+	return &opened{Memory: m, guard: m, log: m}, nil
 }
 
 // append writes a batch to the spool. While the spool is full, it waits until the session ends.
@@ -102,17 +103,17 @@ func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets,
 
 var errSpoolFull = errors.New("it has KUBECDC_SPOOL_SIZE")
 
-// Start forwards the spool, and then waits for the sink. It ends the session when the next one can do more.
-func (m *spooling) Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{} {
-	stopped := make(chan struct{})
-	followed := (<-chan struct{})(stopped)
+// start forwards the spool, and then waits for the sink. It ends the session when the next one can do more. wait returns when all of
+// that has stopped.
+func (m *spooling) start(writing context.Context, fail context.CancelCauseFunc) (wait func()) {
+	var running sync.WaitGroup
+	followed := func() {}
 	if m.to != nil {
-		followed = m.to.Start(writing, fail)
+		followed = m.to.following.Start(writing, fail)
 	}
-	go func() {
-		defer close(stopped)
+	running.Go(func() {
+		defer followed()
 		if m.to != nil {
-			defer func() { <-followed }()
 			if end := m.forwardAll(writing); end != nil {
 				fail(end)
 				return
@@ -121,8 +122,8 @@ func (m *spooling) Start(writing context.Context, fail context.CancelCauseFunc) 
 		if m.awaitSink(writing) == nil {
 			fail(errSinkAnswers)
 		}
-	}()
-	return stopped
+	})
+	return running.Wait
 }
 
 // forwardAll returns the error that ends the session, or errForwarded if all is forwarded. It returns nil if the sink may take the
@@ -170,7 +171,6 @@ func (m *spooling) awaitSink(ctx context.Context) error {
 func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
 	return m.over.inventory.Check(ctx, p)
 }
-func (m *spooling) Pending() int64 { return m.over.inventory.Pending() }
 
 // askEvery is the time between two questions whether the sink answers again. Each other session that ends for that lets all
 // watches begin anew, so only their pace becomes slower.

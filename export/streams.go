@@ -22,7 +22,7 @@ type streams struct {
 	slot   *slot
 	queue  *batching.Queue
 	epoch  int64
-	memory Memory
+	memory *opened
 	rules  *storedRules
 	fail   context.CancelCauseFunc                    // ends the session
 	all    map[change.StreamID]streamState            // does not have streams that have ended or have not begun
@@ -60,7 +60,7 @@ func (*pausedByUser) isStreamState() {}
 func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
-func newStreams(s *slot, epoch int64, q *batching.Queue, m Memory, rules *storedRules, fail context.CancelCauseFunc) *streams {
+func newStreams(s *slot, epoch int64, q *batching.Queue, m *opened, rules *storedRules, fail context.CancelCauseFunc) *streams {
 	return &streams{slot: s, epoch: epoch, queue: q, memory: m, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
 		confirming: confirming{queue: q, every: cmp.Or(s.config.Limits.Watermark, time.Minute) / 6}}
 }
@@ -139,13 +139,13 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.all[p.Stream] = undecided{p}
 		}
 	}
-	unknown := st.unknown(selection, stored)
-	err = st.memory.MayBegin(ctx, unknown)
-	if fault.Is[heldBackError](err) {
-		err = st.holdBack(unknown, err)
-	}
-	if err != nil {
-		return err
+	if guard := st.memory.guard; guard != nil {
+		unknown := st.unknown(selection, stored)
+		if err := guard.MayBegin(ctx, unknown); fault.Is[heldBackError](err) {
+			st.holdBack(unknown, err)
+		} else if err != nil {
+			return err
+		}
 	}
 	st.newest = &selection
 	selected := map[change.StreamID]bool{}
@@ -179,12 +179,11 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 }
 
 // holdBack leaves streams out of the session.
-func (st *streams) holdBack(streams []*change.Stream, why error) error {
+func (st *streams) holdBack(streams []*change.Stream, why error) {
 	for _, s := range streams {
 		st.all[s.ID()] = refusedBySink{}
 		st.leaveOut(s.ID(), change.StateRefused, why)
 	}
-	return nil
 }
 
 // unknown returns the streams of a selection that are to begin.

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,16 +87,12 @@ func (v *Inventory) Seq() uint64 { return v.state.Seq }
 // Pending returns for how many objects the store may not have the last state yet.
 func (v *Inventory) Pending() int64 { return v.checkpoints.objects() }
 
-// Start makes the store follow the log until the context ends. It calls fail if it can't follow, and closes the returned channel
-// when it has stopped.
-func (v *Inventory) Start(writing context.Context, fail context.CancelCauseFunc) <-chan struct{} {
+// Start makes the store follow the log until the context ends. It calls fail if it can't follow. wait returns when it has stopped.
+func (v *Inventory) Start(writing context.Context, fail context.CancelCauseFunc) (wait func()) {
 	v.writing = writing
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		v.checkpoints.run(writing, fail)
-	}()
-	return stopped
+	var running sync.WaitGroup
+	running.Go(func() { v.checkpoints.run(writing, fail) })
+	return running.Wait
 }
 
 // Flush returns when the store has all that was written.
@@ -127,9 +124,6 @@ func (v *Inventory) Check(ctx context.Context, p *batching.Prepared) error {
 
 // needsCheck reports whether the store was read since the last call.
 func (v *Inventory) needsCheck() bool { return v.unchecked.Swap(false) }
-
-// IsBehind reports whether the store is behind the log anyway. Then a batch may be written before the last one is remembered.
-func (v *Inventory) IsBehind() bool { return v.Interval > 0 }
 
 // Write makes a batch durable.
 func (v *Inventory) Write(ctx context.Context, p *batching.Prepared) error {
