@@ -131,6 +131,15 @@ type Gap struct {
 // Lost reports that the log itself has lost records of the stream, which is written again from here on.
 func (g *Gap) Lost() bool { return g.From == UnknownVersion }
 
+// AwaitsSpool reports that a spool is forwarded first. Another such gap follows when the log is compared.
+func (g *Gap) AwaitsSpool() bool { return g.Lost() && g.Reason == LostBeforeSpool }
+
+// These are the reasons of gaps that the log itself has.
+const (
+	LostRecords     = "the log has lost records; what it does not have follows"
+	LostBeforeSpool = "the log has lost records; what it does not have follows once the log has what was spooled"
+)
+
 // WentBack reports that the API server's history went back, as after a restore of etcd. resourceVersions then stand for two
 // states.
 func (g *Gap) WentBack() bool { return strings.HasPrefix(g.Reason, HistoryWentBack) }

@@ -34,13 +34,22 @@ type SlotOwner struct {
 	Selected []change.StreamID
 }
 
-// RetainedControls returns the control records that a commit stores: the last gap and the last proof of each stream. Only a
-// status uses them. After a crash or a rebuild one may be missing.
+// RetainedControls returns the control records that a commit stores: the last gap and the last proof of each stream, for a status,
+// and the last gap that says that the log has lost records (ControlLost), for the next owner. After a rebuild one may be missing.
 func RetainedControls(controls []change.Control) (retained []change.Control) {
 	for i := range controls {
-		if c := &controls[i]; c.Stream != "" && (c.Type == change.ControlGap || c.Type == change.ControlProof) {
-			retained = append(retained, *c)
+		c := controls[i]
+		if c.Stream == "" || c.Type != change.ControlGap && c.Type != change.ControlProof {
+			continue
+		}
+		retained = append(retained, c)
+		if c.Gap != nil && c.Gap.Lost() {
+			c.Type = ControlLost
+			retained = append(retained, c)
 		}
 	}
 	return retained
 }
+
+// ControlLost is the type under which the last gap of a log that has lost records is stored, since later gaps don't replace it.
+const ControlLost change.ControlType = "lost"

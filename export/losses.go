@@ -36,23 +36,18 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *o
 		}
 		lossy := p
 		if p.ResourceVersion = ""; lossy.ResourceVersion != "" && p.Ended == "" { // else its first list goes on, or begins later
-			controls = append(controls, lossGap(lossy, o.loss.Reason))
+			controls = append(controls, lossGap(lossy, change.LostRecords, o.loss.Reason))
 			p.ResourceVersion = change.UnknownVersion
 		}
 		first[p.Stream] = p
 	}
-	err = s.writeControls(ctx, state, o, controls, first, o.loss.Offsets)
-	if err == nil {
-		s.inventory.Recorded()
-	}
-	return err
+	return s.writeControls(ctx, state, o, controls, first, o.loss.Offsets)
 }
 
 // lossGap is the gap record of a stream whose records the log has lost.
-func lossGap(p change.Position, cause string) change.Control {
+func lossGap(p change.Position, reason, cause string) change.Control {
 	return change.GapControl(p.Stream, p.ResourceVersion, change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion),
-		From: change.UnknownVersion, To: p.ResourceVersion,
-		Reason: "the log has lost records; what it does not have follows"}, cause)
+		From: change.UnknownVersion, To: p.ResourceVersion, Reason: reason}, cause)
 }
 
 // lostVersions returns where the log is to be compared, for those streams that it has lost records of.

@@ -161,8 +161,7 @@ func samePosition(stored, p change.Position) bool {
 	return stored.ResourceVersion == p.ResourceVersion && stored.Ended == p.Ended && stored.Time.Sub(p.Time).Abs() < 2*time.Millisecond
 }
 
-// putAside renames a spool that can't be used. Its batches are not in the log, unless the API server still has the changes. If the
-// log has lost records before the spool, it returns that loss, which the next session records.
+// putAside renames a spool that can't be used. Its batches are not in the log, unless the API server still has the changes.
 func (s *slot) putAside(sp *spool.Spool, why error) error {
 	attributes := []any{"reason", why}
 	if sp != nil {
@@ -172,9 +171,6 @@ func (s *slot) putAside(sp *spool.Spool, why error) error {
 	aside, err := s.parts.Spools.PutAside(s.number)
 	s.logger.Error("the spool can't be forwarded: it is put aside, and the slot goes on from what the sink has",
 		append(attributes, "put_aside_as", aside)...)
-	if err == nil && sp != nil && len(sp.Lost) > 0 {
-		return lostBefore(sp)
-	}
 	return err
 }
 
@@ -217,10 +213,11 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 		err = s.giveUpSpool(err)
 	case mayBeAway(err):
 		s.slow++
-	case err == nil && len(s.spool.Lost) > 0:
-		err = lostBefore(s.spool)
 	case err == nil:
 		err = s.removeSpool(o.Seq())
+	}
+	if err == nil {
+		err = s.lostBeforeSpool(ctx, o)
 	}
 	if err != nil {
 		o.log.Close()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -335,6 +336,60 @@ func TestALossBeforeASpoolThatIsDamagedIsRecorded(t *testing.T) {
 			o.end(m, errOther)
 		})
 	}
+}
+
+// The log has lost records before a spool that is forwarded. Then the process dies, and its folder is gone. The next owner compares the
+// log nevertheless, also if a rebuild of the checkpoint was interrupted, or all of it is lost.
+func TestALossBeforeASpoolOutlivesItsOwner(t *testing.T) {
+	for name, meanwhile := range map[string]func(*outage){
+		"killed":        func(*outage) {},
+		"rebuilding":    func(o *outage) { o.clear() },
+		"no checkpoint": func(o *outage) { o.parts.Store = newStore(o.t, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t)
+			m := o.away()
+			mustDo(t, o.write(m, 2))
+			mustDo(t, o.write(m, 3))
+			o.end(m, errOther)
+			o.exec(`delete from kubecdc_log.objects; delete from kubecdc_log.changes`)
+			mustDo(t, o.sink.Restore())
+			servers.Await(t, "the spool to be forwarded", func() (bool, error) {
+				m, err := o.begin(t.Context())
+				if err == nil {
+					o.end(m, errOther)
+					return false, nil
+				}
+				o.slot.release(o.state.Epoch)
+				return fault.Is[*sinks.LostTailError](err), nil
+			})
+			if got := o.names(); !slices.Equal(got, []string{"p2", "p3"}) {
+				t.Errorf("the log has %v", got)
+			}
+			meanwhile(o)
+			o.parts.Spools.Path = t.TempDir()
+			o.restart()
+			m = o.awaitSink()
+			defer o.end(m, errOther)
+			stored, err := o.slot.positionsOf(t.Context(), nil)
+			mustDo(t, err)
+			lost, err := o.slot.lostVersions(t.Context(), stored)
+			mustDo(t, err)
+			if lost[pods.ID()] != "3" {
+				t.Errorf("the log is to be compared at %v, want pods at 3; stored is %v", lost, stored)
+			}
+		})
+	}
+}
+
+// clear does what the start of a rebuild does.
+func (o *outage) clear() {
+	o.t.Helper()
+	state, err := o.slot.acquire(o.t.Context())
+	mustDo(o.t, err)
+	mustDo(o.t, o.parts.Store.Clear(o.t.Context(), 0, state.Epoch, func(change.StreamID) bool { return true }))
+	o.slot.release(state.Epoch)
 }
 
 func (o *outage) exec(statement string) {

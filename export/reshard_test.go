@@ -46,6 +46,11 @@ func partsIn(t *testing.T, url string, slots int) *watchedParts {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { sink.Close() })
+	return watch(time.Minute, Parts{Store: newStore(t, slots), Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+}
+
+// newStore returns an empty checkpoint.
+func newStore(t *testing.T, slots int) *sqlite.Store {
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +60,7 @@ func partsIn(t *testing.T, url string, slots int) *watchedParts {
 	if _, err := store.Slots(t.Context(), slots); err != nil {
 		t.Fatal(err)
 	}
-	return watch(time.Minute, Parts{Store: store, Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+	return store
 }
 
 func configFor(slots int) Config {

@@ -3,18 +3,16 @@ package export
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
-	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
 )
 
 // The log may have lost records before a spool begins. Only the inventory has the state between both. So the inventory is not
-// rebuilt until the sink has the spool, whose first batch has the gap records. Then the spool is still there, and says what is to
-// be compared.
+// rebuilt until the sink has the spool, whose first batch has gap records that say so (change.LostBeforeSpool). The checkpoint and
+// the log have them, so whoever owns the slot next knows that it is still to be compared, also if the spool is gone.
 
 // spooledAfter reports whether the session's spool continues the log after a batch, with these positions.
 func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.Position) (bool, error) {
@@ -39,8 +37,8 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 	case err != nil:
 		return err
 	case continues:
-		return s.forwardBehind(ctx, o)
-	case state.Seq == s.spool.Last && len(s.spool.Lost) > 0:
+		s.forwardBehind(o)
+	case state.Seq == s.spool.Last:
 		if err = s.recordLoss(ctx, state, o); err == nil {
 			err = s.removeSpool(s.spool.Last)
 		}
@@ -52,25 +50,26 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 	return err
 }
 
+// lostBeforeSpool returns what the log has lost before a spool that is no more, or nil. The next session rebuilds the inventory, and
+// records the loss.
+func (s *slot) lostBeforeSpool(ctx context.Context, o *opened) error {
+	if o.behind != nil { // nothing was forwarded
+		return o.loss
+	}
+	return s.inventory.LostBefore(ctx, o.Seq())
+}
+
 // forwardBehind makes the gap records for the first batch that is forwarded.
-func (s *slot) forwardBehind(ctx context.Context, o *opened) error {
-	var lost []change.StreamID
+func (s *slot) forwardBehind(o *opened) {
+	lost := 0
 	for _, p := range o.before {
 		if o.loss.Gone == nil || o.loss.Gone(p.Stream) {
-			lost = append(lost, p.Stream)
+			lost++
 			if p.ResourceVersion != "" && p.Ended == "" {
-				o.behind = append(o.behind, lossGap(p, o.loss.Reason))
+				o.behind = append(o.behind, lossGap(p, change.LostBeforeSpool, o.loss.Reason))
 			}
 		}
 	}
 	s.logger.Warn("the log has lost records before the spool: the spool is forwarded, and then the log is compared with the API server",
-		"streams", len(lost), "reason", o.loss.Reason)
-	return s.spool.MarkLost(ctx, lost)
-}
-
-// lostBefore is the loss of a spool that was forwarded. The next session rebuilds the inventory, and records the loss up to
-// there.
-func lostBefore(sp *spool.Spool) error {
-	return &sinks.LostTailError{TailRead: true, Reason: "records were lost before the sink was away",
-		Gone: func(s change.StreamID) bool { return slices.Contains(sp.Lost, s) }}
+		"streams", lost, "reason", o.loss.Reason)
 }

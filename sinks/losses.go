@@ -107,6 +107,17 @@ type LostTailError struct {
 	Offsets change.Offsets
 }
 
+// LostBeforeSpool returns the loss of those streams whose last gap record of a loss still awaits a spool (change.LostBeforeSpool), or
+// nil if there are none.
+func LostBeforeSpool(last map[change.StreamID]*change.Gap) *LostTailError {
+	maps.DeleteFunc(last, func(_ change.StreamID, g *change.Gap) bool { return !g.AwaitsSpool() })
+	if len(last) == 0 {
+		return nil
+	}
+	return &LostTailError{TailRead: true, Reason: "records were lost before the sink was away",
+		Gone: func(s change.StreamID) bool { return last[s] != nil }}
+}
+
 func (e *LostTailError) Error() string {
 	if e.TailRead {
 		return "the log has lost what was written before: " + e.Reason

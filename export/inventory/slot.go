@@ -18,23 +18,18 @@ type Slot struct {
 	// the inventory is rebuilt, since only the inventory has the state between both. nil: there are no spools.
 	Spooled func(ctx context.Context, seq uint64, positions []change.Position) (bool, error)
 	damaged bool                 // the last session read a damaged body
-	loss    *sinks.LostTailError // that a session has found and no session has recorded yet, or nil
+	loss    *sinks.LostTailError // that the last session's proof found, or nil
 	unread  unread
 }
 
 // Learn takes the error of a session, for the next one.
 func (s *Slot) Learn(err error) {
 	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
-	if loss, isLoss := errors.AsType[*sinks.LostTailError](err); isLoss {
-		s.loss = loss
-	}
+	s.loss, _ = errors.AsType[*sinks.LostTailError](err)
 	if unread, ok := errors.AsType[*UnreadError](err); ok {
 		s.unread.streams = unread.streams
 	}
 }
-
-// Recorded forgets the loss that a session has found, since the log has the gap records.
-func (s *Slot) Recorded() { s.loss = nil }
 
 // Open rolls the inventory forward over what earlier owners wrote to the log, or rebuilds it. It updates the slot's state. It
 // returns what the log has lost, or nil, and the positions that the store had before.
@@ -42,16 +37,16 @@ func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *si
 	v *Inventory, loss *sinks.LostTailError, before []change.Position, err error) {
 	loss, err = s.rollForward(ctx, state, opened)
 	if err == nil {
-		if loss != nil && loss.Gone != nil {
-			loss = loss.Join(s.loss)
+		var known *sinks.LostTailError
+		if known, err = s.lostBefore(ctx, state.Seq); err == nil {
+			if known = known.Join(s.loss); loss != nil && loss.Gone != nil {
+				loss = loss.Join(known)
+			}
+			loss, before, err = s.reconcile(ctx, state, opened.Content, cmp.Or(loss, known))
 		}
-		loss, before, err = s.reconcile(ctx, state, opened.Content, cmp.Or(loss, s.loss))
 	}
 	if err != nil {
 		return nil, nil, nil, err
-	}
-	if loss == nil {
-		s.Recorded() // there is nothing to record
 	}
 	return s.inventory(state, opened.Content, write), loss, before, nil
 }

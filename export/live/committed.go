@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/source/reflector"
@@ -45,8 +44,10 @@ func (e *Exporter) Committed(c Committed) {
 		s.Ended = p.Ended != ""
 		s.Position = p
 	}
-	for _, control := range checkpoint.RetainedControls(c.Batch.Controls) {
-		e.committed(&control)
+	for i := range c.Batch.Controls {
+		if control := &c.Batch.Controls[i]; control.Stream != "" && (control.Gap != nil || control.Proof != nil) {
+			e.committed(control)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -36,8 +37,30 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 		return done, err
 	}
 	removed, err := l.reader.removed(ctx, l.slot)
-	p.Lost = removed.Loss()
+	if err != nil {
+		return nil, fail(err)
+	}
+	lost, err := l.lastLosses(ctx, wanted)
+	p.Lost = removed.Loss().Join(sinks.LostBeforeSpool(lost))
 	return p, fail(err)
+}
+
+// lastLosses returns the last gap of each wanted stream that says that the log has lost records.
+func (l *slotLog) lastLosses(ctx context.Context, wanted sinks.Selection) (map[change.StreamID]*change.Gap, error) {
+	const query = `select distinct on (stream) stream, record->'gap' from kubecdc_log.control
+		where cluster = $1 and type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'
+		order by stream, written desc, epoch desc, batch desc`
+	lost := map[change.StreamID]*change.Gap{}
+	var stream change.StreamID
+	var text []byte
+	err := pgdb.Querier{DB: l.sink.db}.Rows(ctx, query, []any{l.sink.cluster}, []any{&stream, &text}, func() error {
+		if !wanted.Stream(stream) {
+			return nil
+		}
+		lost[stream] = new(change.Gap)
+		return json.Unmarshal(text, lost[stream])
+	})
+	return lost, err
 }
 
 // Has reads the table objects.

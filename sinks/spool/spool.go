@@ -72,7 +72,6 @@ type Spool struct {
 	First, Last uint64 // batches, as of when it was opened
 	Since       time.Time
 	LeftOut     []change.StreamID // streams of which nothing is forwarded
-	Lost        []change.StreamID // streams of which the log has lost records before the spool
 	start       []change.Position // positions of the slot's streams before First
 
 	folder *Folder
@@ -227,34 +226,8 @@ func (s *Spool) read(ctx context.Context) error {
 	default:
 		s.First, s.Last, s.Since = uint64(from), uint64(from)-1, time.Now()
 	}
-	err = errors.Join(err, json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut), s.readLost(ctx))
+	err = errors.Join(err, json.Unmarshal(positions, &s.start), json.Unmarshal(leftOut, &s.LeftOut))
 	return s.file.Fail("find out what the spool goes on from", err)
-}
-
-// readLost reads Lost, from a table that MarkLost makes.
-func (s *Spool) readLost(ctx context.Context) error {
-	var has int
-	const query = `select count(*) from sqlite_master where name = 'spool_lost'`
-	if err := s.file.DB().QueryRowContext(ctx, query).Scan(&has); err != nil || has == 0 {
-		return err
-	}
-	var text []byte
-	err := s.file.DB().QueryRowContext(ctx, `select streams from spool_lost`).Scan(&text)
-	return cmp.Or(err, json.Unmarshal(text, &s.Lost))
-}
-
-// MarkLost stores of which streams the log has lost records before the spool, until the spool is removed.
-func (s *Spool) MarkLost(ctx context.Context, streams []change.StreamID) error {
-	all := slices.Compact(slices.Sorted(slices.Values(append(streams, s.Lost...))))
-	text, err := json.Marshal(all)
-	if err == nil {
-		_, err = s.file.DB().ExecContext(ctx, `begin; create table if not exists spool_lost (streams text not null) strict;
-			delete from spool_lost; insert into spool_lost values (?); commit`, string(text))
-	}
-	if err == nil {
-		s.Lost = all
-	}
-	return s.file.Fail("record what the log has lost before the spool", err)
 }
 
 // Writer opens the spool for the batches after a number. A spool that is not new has the batches up to that number.

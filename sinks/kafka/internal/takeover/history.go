@@ -16,6 +16,7 @@ type history struct {
 	log        *Slot
 	readers    []*consumer.Reader // one for each partition
 	streams    map[change.StreamID]streamState
+	lost       map[change.StreamID]*change.Gap // the last gap of each stream that says that the log has lost records
 	owners     logread.Owners
 	last       map[int]logread.Control // the last batch record of each slot
 	ranges     change.Offsets          // ends of the last batches' records
@@ -37,7 +38,7 @@ type streamState struct {
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *Slot) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
-	h := &history{log: l, streams: map[change.StreamID]streamState{}, owners: logread.Owners{},
+	h := &history{log: l, streams: map[change.StreamID]streamState{}, lost: map[change.StreamID]*change.Gap{}, owners: logread.Owners{},
 		last: map[int]logread.Control{}, ranges: change.Offsets{}, starts: change.Offsets{}, spread: map[string]int{}, isComplete: true, logged: time.Now()}
 	starts, err := l.Client.Starts(ctx, l.ControlTopic())
 	if err != nil {
@@ -92,6 +93,7 @@ func (h *history) add(c logread.Control) error {
 	case change.ControlGap:
 		if c.Gap != nil && c.Gap.Lost() { // from there the stream is written again
 			h.setPosition(change.Position{Stream: c.Stream}, c)
+			h.lost[c.Stream] = c.Gap
 		}
 	}
 	return nil

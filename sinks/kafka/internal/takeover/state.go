@@ -33,6 +33,9 @@ func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State,
 	if p.Lost, err = l.inspect(ctx, p.Offsets); p.Lost != nil {
 		l.lossy.Merge(p.Lost.Offsets)
 	}
+	lost := maps.Clone(h.lost)
+	maps.DeleteFunc(lost, func(id change.StreamID, _ *change.Gap) bool { return !wanted.Stream(id) })
+	p.Lost = p.Lost.Join(sinks.LostBeforeSpool(lost))
 	return p, err
 }
 
