@@ -196,6 +196,36 @@ func readBetweenCuts(t *testing.T, w *world) {
 	}
 }
 
+// readAtUnknownSlot: all changes of a slot that a cut leaves out are after the cut.
+func readAtUnknownSlot(t *testing.T, w *world) {
+	batches := w.written(t)
+	r, cut := w.reader(t), &sinks.Cut{Batches: map[int]uint64{0: 1}}
+	var after []change.Change
+	for _, b := range batches[1:] {
+		after = append(after, b.Changes...)
+	}
+	wantChanges(t, changesOf(read(t, r, sinks.Query{To: cut})), batches[0].Changes)
+	wantChanges(t, changesOf(read(t, r, sinks.Query{After: cut})), after)
+	if err := r.Changes(t.Context(), sinks.Query{Each: sinks.Rest, After: cut}, func(*sinks.Logged) error { return nil }); errors.Is(err, errors.ErrUnsupported) {
+		return
+	}
+	states := func(q sinks.Query) (all []string) {
+		for _, l := range read(t, r, q) {
+			all = append(all, l.Name+"@"+string(l.ResourceVersion))
+		}
+		slices.Sort(all)
+		return all
+	}
+	for _, keys := range []*sinks.Keys{nil, {}} {
+		if got := states(sinks.Query{Each: sinks.Last, To: cut, Keys: keys}); !slices.Equal(got, []string{"a@10", "bee@12", "c@11"}) {
+			t.Errorf("at the cut lived %q", got)
+		}
+		if got := states(sinks.Query{Each: sinks.Rest, After: cut, Keys: keys}); len(got) != len(after) {
+			t.Errorf("after the cut are %q, want all of %d", got, len(after))
+		}
+	}
+}
+
 func readAndFollow(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	w.write(t, log, batch(1, 1, object("a", 10)))

@@ -120,6 +120,7 @@ var readerContract = []part{
 	{"a reader finds a resource without objects", readEmpty},
 	{"a reader finds what a query selects", readSelected},
 	{"a reader finds what is between two cuts", readBetweenCuts},
+	{"a cut that leaves out a slot is before it", readAtUnknownSlot},
 	{"a reader follows the log", readAndFollow},
 	{"a reader finds the control records of each slot in order", readControls},
 	{"a reader gets the order of the log, whichever slots a stream was in", readInOrder},

@@ -1,0 +1,32 @@
+package verify
+
+import (
+	"testing"
+	"time"
+
+	"kubecdc/sinks"
+)
+
+// A position was set by batch 3 of slot 0, which was logged at second 100. Only slot 0 is known there.
+func TestWhatAPositionHas(t *testing.T) {
+	at := func(ms int64) time.Time { return time.UnixMilli(100_000 + ms) }
+	p := point{batches: map[int]uint64{0: 3}, logged: at(0)}
+	for _, tc := range []struct {
+		name string
+		l    sinks.Logged
+		want bool
+	}{
+		{"the batch, logged later by a clock", sinks.Logged{Batch: 3, Logged: at(1000)}, true},
+		{"the batch after, logged earlier by a clock", sinks.Logged{Batch: 4, Logged: at(-1000)}, false},
+		{"an unknown slot, earlier", sinks.Logged{Slot: 5, Batch: 9, Logged: at(-1)}, true},
+		{"an unknown slot, at that time", sinks.Logged{Slot: 5, Batch: 9, Logged: at(0)}, true},
+		{"an unknown slot, later", sinks.Logged{Slot: 5, Batch: 1, Logged: at(1)}, false},
+		{"a pruned batch, earlier", sinks.Logged{Batch: 0, Logged: at(-1)}, true},
+		{"a pruned batch, later", sinks.Logged{Batch: 0, Logged: at(1)}, true},
+		{"a pruned batch of an unknown slot, later", sinks.Logged{Slot: 5, Batch: 0, Logged: at(1)}, false},
+	} {
+		if got := p.has(&tc.l); got != tc.want {
+			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
+		}
+	}
+}
