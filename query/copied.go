@@ -21,7 +21,7 @@ func Copied(
 	}
 	s := newTimelines(resources, retained, Target{}, nil)
 	err = r.Controls(ctx, time.Time{}, nil, func(c *change.Control) error {
-		if last, known := cut.Batches[c.Slot]; known && c.Batch <= last {
+		if has, _ := cut.Batches.Has(c.Slot, c.Batch); has {
 			return s.addControl(c)
 		}
 		return nil

@@ -73,10 +73,10 @@ func (f *Follower) readNew(ctx context.Context, retained map[string]sinks.Retain
 	return f.log.Controls(ctx, since, f.all.needsAll, func(c *change.Control) error {
 		epoch := f.epochs[c.Slot]
 		f.epochs[c.Slot] = max(epoch, c.Epoch)
-		switch last, known := f.all.read.last[c.Slot]; {
-		case known && c.Batch <= last && c.Epoch > epoch:
+		switch has, _ := f.all.read.Place.Has(c.Slot, c.Batch); {
+		case has && c.Epoch > epoch:
 			return errRenumbered
-		case known && c.Batch <= last:
+		case has:
 			return nil
 		}
 		err := f.all.addControl(c)
@@ -120,12 +120,12 @@ func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment T
 		return nil, err
 	}
 	if moment == (Target{}) {
-		end.cut = &sinks.Cut{Batches: maps.Clone(end.read.last)}
+		end.cut = &sinks.Cut{Batches: maps.Clone(end.read.Place)}
 		return end, nil
 	}
 	since := time.Time{}
 	for _, stop := range stops {
-		if b := moment.Batch; b != nil && stop.read.last[b.Slot] < b.Number {
+		if b := moment.Batch; b != nil && stop.read.Place[b.Slot] < b.Number {
 			since = stop.ends.Add(-outOfOrder)
 		}
 	}
@@ -165,7 +165,7 @@ func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines,
 		}
 	}
 	err := f.log.Controls(ctx, since, s.needsAll, func(c *change.Control) error {
-		if last, known := s.read.last[c.Slot]; known && c.Batch <= last || c.Batch > end.read.last[c.Slot] {
+		if has, _ := s.read.Place.Has(c.Slot, c.Batch); has || c.Batch > end.read.Place[c.Slot] {
 			return nil
 		}
 		if err := s.addControl(c); err != nil || c.Type != change.ControlBatch || s.read.n < until || !s.isPast(end) {
@@ -183,8 +183,8 @@ func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines,
 func (s *timelines) isBefore(target Target, cut *sinks.Cut) bool {
 	switch {
 	case cut != nil:
-		for slot, last := range s.read.last {
-			if upTo, known := cut.Batches[slot]; !known || last > upTo {
+		for slot, last := range s.read.Place {
+			if has, _ := cut.Batches.Has(slot, last); !has {
 				return false
 			}
 		}
@@ -206,7 +206,7 @@ func (s *timelines) isPast(end *timelines) bool {
 	isAfter := s.isAfterTarget
 	if s.cut != nil {
 		for slot, last := range s.cut.Batches {
-			if s.read.last[slot] < last {
+			if s.read.Place[slot] < last {
 				return false
 			}
 		}

@@ -10,7 +10,7 @@ import (
 // A point before a batch of slot 0, and the point after it. Only slot 0 is known there. The batch was logged at second 100.
 func TestWhatAPointHas(t *testing.T) {
 	at := func(ms int64) time.Time { return time.UnixMilli(100_000 + ms) }
-	m := Mark{Logged: at(0), slot: 0, batch: 3, point: &point{n: 7, last: map[int]uint64{0: 2}, logged: at(0)}}
+	m := Mark{Logged: at(0), slot: 0, batch: 3, point: &point{n: 7, Point: sinks.Point{Place: sinks.Place{0: 2}, Logged: at(0)}}}
 	for _, tc := range []struct {
 		name          string
 		l             sinks.Logged

@@ -68,7 +68,7 @@ func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged
 	}
 	for _, c := range l.changes {
 		resource := len(q.Resources) == 0 || slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID())
-		if resource && (q.After == nil || !q.After.Has(c)) && (q.To == nil || q.To.Has(c)) && q.Selects(c) {
+		if resource && q.Spans(c) && q.Selects(c) {
 			own := *c
 			spoil := sinktest.Own(&own)
 			err := visit(&own)

@@ -75,25 +75,14 @@ func (e *era) start() change.ResourceVersion {
 	return e.first.Version
 }
 
-// point is the place in the log before a batch. Clocks step back, and those of two slots differ. So the order of control records
-// decides what is before a point.
+// point is the place in the log before a batch, by the order of the control records.
 type point struct {
-	n      int            // number of batches before it
-	last   map[int]uint64 // the last batch of each slot
-	logged time.Time      // when its batch was logged
+	n int // number of batches before it
+	sinks.Point
 }
 
-// has reports whether a change was logged before the point. It compares times only if no batch record of the change's slot is
-// retained from before the point.
-func (p *point) has(l *sinks.Logged) bool {
-	if p == nil {
-		return false
-	}
-	if last, known := p.last[l.Slot]; known && l.Batch != 0 {
-		return l.Batch <= last
-	}
-	return l.Logged.Before(p.logged)
-}
+// has reports whether a change was logged before the point. nil is the start of the log.
+func (p *point) has(l *sinks.Logged) bool { return p != nil && p.Point.Has(l) }
 
 // restores returns how often etcd was restored from a backup.
 func (st *timeline) restores() (n int) {
@@ -110,8 +99,8 @@ func (st *timeline) restores() (n int) {
 
 // after returns the point after a position's batch.
 func (m Mark) after() *point {
-	p := &point{m.n + 1, maps.Clone(m.last), m.Logged.Add(time.Millisecond)}
-	p.last[m.slot] = m.batch
+	p := &point{m.n + 1, sinks.Point{Place: maps.Clone(m.Place), Logged: m.Logged.Add(time.Millisecond)}}
+	p.Place[m.slot] = m.batch
 	return p
 }
 

@@ -46,7 +46,7 @@ type step struct {
 
 func newTimelines(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *timelines {
 	return &timelines{resources: resources, target: target, cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
-		streams: map[change.StreamID]*timeline{}, read: point{last: map[int]uint64{}}, owners: newOwners()}
+		streams: map[change.StreamID]*timeline{}, read: point{Point: sinks.Point{Place: sinks.Place{}}}, owners: newOwners()}
 }
 
 // controls finds what the control records of a log tell of some resources at a moment.
@@ -78,7 +78,7 @@ func readTimelines(ctx context.Context, r sinks.Reader, resources []string, targ
 // copyOf returns a copy for some resources, which other records do not change.
 func (s *timelines) copyOf(resources []string) *timelines {
 	own := *s
-	own.resources, own.steps, own.read.last = resources, slices.Clone(s.steps), maps.Clone(s.read.last)
+	own.resources, own.steps, own.read.Place = resources, slices.Clone(s.steps), maps.Clone(s.read.Place)
 	own.activity, own.currents, own.streams, own.owners = map[int]activity{}, map[int]*current{}, map[change.StreamID]*timeline{}, newOwners()
 	for slot, c := range s.currents {
 		known := *c
@@ -112,7 +112,7 @@ func (s *timelines) verify(ctx context.Context, r sinks.Reader) error {
 
 // batchesBefore returns the number of batches before the one of a control record. The record of a span stands for several batches.
 func (s *timelines) batchesBefore(c *change.Control) int {
-	if last, known := s.read.last[c.Slot]; known && c.Batch > last {
+	if last, known := s.read.Place[c.Slot]; known && c.Batch > last {
 		return s.read.n + int(c.Batch-last-1)
 	}
 	return s.read.n
@@ -121,9 +121,9 @@ func (s *timelines) batchesBefore(c *change.Control) int {
 // pointBefore returns the point before the batch of a control record.
 func (s *timelines) pointBefore(c *change.Control) *point {
 	last := max(c.Batch, 1) - 1
-	if s.here == nil || s.here.last[c.Slot] != last {
-		s.here = &point{s.batchesBefore(c), maps.Clone(s.read.last), time.UnixMilli(c.TimeMs)}
-		s.here.last[c.Slot] = last
+	if s.here == nil || s.here.Place[c.Slot] != last {
+		s.here = &point{s.batchesBefore(c), sinks.Point{Place: maps.Clone(s.read.Place), Logged: time.UnixMilli(c.TimeMs)}}
+		s.here.Place[c.Slot] = last
 	}
 	return s.here
 }
@@ -136,7 +136,7 @@ func (s *timelines) endBatch(c *change.Control) {
 	} else {
 		s.ends = logged
 	}
-	s.read.last[c.Slot] = c.Batch
+	s.read.Place[c.Slot] = c.Batch
 	s.read.n = n + 1
 	s.here = nil
 }
@@ -163,7 +163,7 @@ func (s *timelines) timeBefore(m Mark) time.Time {
 func (s *timelines) needsAll(span *sinks.Span) bool {
 	s.include(span.Earliest)
 	t := s.target
-	_, known := s.read.last[span.Slot]
+	_, known := s.read.Place[span.Slot]
 	switch {
 	case !known:
 		return true
@@ -328,8 +328,8 @@ func (s *timelines) hasReached(m Mark) bool {
 	if s.cut == nil {
 		return s.target == Target{} || !s.target.Happened.IsZero() && !m.Time.After(s.target.Happened)
 	}
-	if last, known := s.cut.Batches[m.slot]; known {
-		return m.batch <= last
+	if has, known := s.cut.Batches.Has(m.slot, m.batch); known {
+		return has
 	}
 	return s.target == Target{} || !m.Logged.After(s.target.Logged)
 }

@@ -225,7 +225,7 @@ func (c *Checkpoint) Shared() (topics []string) {
 
 // Cut returns the checkpoint's place in the log.
 func (c *Checkpoint) Cut() sinks.Cut {
-	cut := sinks.Cut{Batches: map[int]uint64{}, Offsets: c.Offsets}
+	cut := sinks.Cut{Batches: sinks.Place{}, Offsets: c.Offsets}
 	for _, s := range c.Slots {
 		cut.Batches[s.Slot] = s.Batch
 	}

@@ -14,6 +14,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/internal/fault"
 	"kubecdc/replay"
+	"kubecdc/sinks"
 )
 
 // store is a history in memory.
@@ -89,7 +90,7 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 	if shared := c.Shared(); !slices.Equal(shared, []string{"k8s.control", "k8s.pods"}) {
 		t.Errorf("shared are %v", shared)
 	}
-	if cut := c.Cut(); !reflect.DeepEqual(cut.Batches, map[int]uint64{0: 7, 1: 4}) {
+	if cut := c.Cut(); !reflect.DeepEqual(cut.Batches, sinks.Place{0: 7, 1: 4}) {
 		t.Errorf("it is at the batches %v", cut.Batches)
 	}
 }

@@ -103,8 +103,8 @@ func (p *Plan) wants(l *sinks.Logged) bool {
 	if !p.From.FromStart || p.From.Cut == nil {
 		return true
 	}
-	last, known := p.From.Cut.Batches[l.Slot]
-	return !known || l.Batch > last
+	has, _ := p.From.Cut.Batches.Has(l.Slot, l.Batch)
+	return !has
 }
 
 // NotRetainedError lists what the log lacks of a replay.

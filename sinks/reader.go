@@ -63,17 +63,20 @@ func Unrecorded(format string, args ...any) string {
 
 // Cut is a point of the log between two batches of each slot.
 type Cut struct {
-	Batches map[int]uint64 // each slot's last batch. Offsets decide for other slots
+	Batches Place // Offsets decide for the slots that it leaves out
 	// Offsets are empty for a sink without offsets. Each later record of a partition is at its offset or after it. Earlier
 	// records of other slots may be there, too. A partition that is left out has no earlier record of a slot that Batches leaves
 	// out.
 	Offsets change.Offsets
 }
 
-// Has reports whether a change is before the cut.
+// Has reports whether a change is before the cut. A pruned batch is before each cut.
 func (c *Cut) Has(l *Logged) bool {
-	if last, known := c.Batches[l.Slot]; known || l.Batch == 0 {
-		return l.Batch <= last
+	if l.Batch == 0 {
+		return true
+	}
+	if has, known := c.Batches.Has(l.Slot, l.Batch); known {
+		return has
 	}
 	return l.Offset < c.Offsets[l.Topic][l.Partition]
 }
@@ -125,6 +128,11 @@ type Keys struct {
 // Selects reports whether a change has the namespace and the name, and is wanted.
 func (q *Query) Selects(l *Logged) bool {
 	return (q.Namespace == "" || q.Namespace == l.Namespace) && (q.Name == "" || q.Name == l.Name) && (q.Wanted == nil || q.Wanted(l))
+}
+
+// Spans reports whether a change is between After and To.
+func (q *Query) Spans(l *Logged) bool {
+	return (q.To == nil || q.To.Has(l)) && (q.After == nil || !q.After.Has(l))
 }
 
 // Logged is a change as the log has it. It is valid until visit returns.

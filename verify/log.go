@@ -33,7 +33,7 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 		return copies
 	}
 	return []Copy{{"topic", p.position, func(ctx context.Context, s *change.Stream, position *Position, visit func(string, Object)) error {
-		state, err := fold(ctx, r, s, hash, position.has)
+		state, err := fold(ctx, r, s, hash, position.After.Has)
 		for key, o := range state {
 			visit(key, o)
 		}
@@ -147,15 +147,15 @@ func (p *positions) position(ctx context.Context, stream change.StreamID, since 
 func (p *positions) find(ctx context.Context) error {
 	for _, since := range []time.Time{time.Now().Add(-10 * time.Minute), time.Now().Add(-24 * time.Hour), {}} {
 		p.last, p.read = map[change.StreamID]Position{}, time.Now()
-		batches := map[int]uint64{}
+		read := sinks.Place{}
 		err := p.reader.Controls(ctx, since, nil, func(c *change.Control) error {
 			if c.Type != change.ControlBatch {
 				return nil
 			}
-			batches[c.Slot] = c.Batch
-			place := point{maps.Clone(batches), time.UnixMilli(c.TimeMs)}
+			read[c.Slot] = c.Batch
+			after := sinks.Point{Place: maps.Clone(read), Logged: time.UnixMilli(c.TimeMs).Add(time.Millisecond)}
 			for _, position := range c.Positions {
-				p.last[position.Stream] = Position{position, place}
+				p.last[position.Stream] = Position{position, after}
 			}
 			return nil
 		})

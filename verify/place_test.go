@@ -1,16 +1,34 @@
-package verify
+package verify_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/verify"
 )
+
+// oneBatch is a log with batch 3 of slot 0.
+type oneBatch struct {
+	sinks.Reader
+	logged time.Time
+}
+
+func (l oneBatch) Controls(_ context.Context, _ time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
+	return visit(&change.Control{Type: change.ControlBatch, Batch: 3, TimeMs: l.logged.UnixMilli(),
+		BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "7"}}}})
+}
 
 // A position was set by batch 3 of slot 0, which was logged at second 100. Only slot 0 is known there.
 func TestWhatAPositionHas(t *testing.T) {
 	at := func(ms int64) time.Time { return time.UnixMilli(100_000 + ms) }
-	p := point{batches: map[int]uint64{0: 3}, logged: at(0)}
+	streams := []*change.Stream{pods}
+	p, ok, err := verify.Log(oneBatch{logged: at(0)}, nil, streams, nil)[0].Position(t.Context(), pods.ID(), at(0))
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
 	for _, tc := range []struct {
 		name string
 		l    sinks.Logged
@@ -22,10 +40,10 @@ func TestWhatAPositionHas(t *testing.T) {
 		{"an unknown slot, at that time", sinks.Logged{Slot: 5, Batch: 9, Logged: at(0)}, true},
 		{"an unknown slot, later", sinks.Logged{Slot: 5, Batch: 1, Logged: at(1)}, false},
 		{"a pruned batch, earlier", sinks.Logged{Batch: 0, Logged: at(-1)}, true},
-		{"a pruned batch, later", sinks.Logged{Batch: 0, Logged: at(1)}, true},
+		{"a pruned batch, later", sinks.Logged{Batch: 0, Logged: at(1)}, false}, // no log that is folded has one
 		{"a pruned batch of an unknown slot, later", sinks.Logged{Slot: 5, Batch: 0, Logged: at(1)}, false},
 	} {
-		if got := p.has(&tc.l); got != tc.want {
+		if got := p.After.Has(&tc.l); got != tc.want {
 			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
 		}
 	}

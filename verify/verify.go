@@ -125,24 +125,10 @@ func (r *Result) Count(kind Kind) (n int) {
 	return n
 }
 
-// Position is the position up to which a copy is complete, and its batch.
+// Position is the position up to which a copy is complete, and its place in the log.
 type Position struct {
 	change.Position
-	point
-}
-
-// point is the place of a position's batch in the log.
-type point struct {
-	batches map[int]uint64 // the last batch of each slot by then
-	logged  time.Time
-}
-
-// has reports whether a change was logged by that point. It compares times only for slots whose batch there is unknown.
-func (p *point) has(l *sinks.Logged) bool {
-	if last, known := p.batches[l.Slot]; known {
-		return l.Batch <= last
-	}
-	return !l.Logged.After(p.logged)
+	After sinks.Point // the point after its batch
 }
 
 // Copy is something that should have the objects of the API server.

@@ -203,9 +203,7 @@ func (s *scan) allOf(ctx context.Context, n *names) error {
 	if s.After == nil && !s.since.IsZero() {
 		selection += ` union all ` + neverSince
 	}
-	return s.rows(ctx, ofObjects(selection), " order by o.i, c.written, c.epoch, c.batch, c.n", n.args(), func(l *sinks.Logged) bool {
-		return (s.To == nil || s.To.Has(l)) && (s.After == nil || !s.After.Has(l))
-	})
+	return s.rows(ctx, ofObjects(selection), " order by o.i, c.written, c.epoch, c.batch, c.n", n.args(), s.Spans)
 }
 
 // restOf visits the changes of each object after the cut, up to the first one that is not wanted. Most objects have none that is wanted.

@@ -76,7 +76,7 @@ func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error)
 }
 
 func (r *Reader) cut(ctx context.Context, query string, args ...any) (sinks.Cut, error) {
-	cut := sinks.Cut{Batches: map[int]uint64{}}
+	cut := sinks.Cut{Batches: sinks.Place{}}
 	var slot int
 	var seq, first uint64
 	err := r.db.Each(ctx, "find the batches of the log", query, args, []any{&slot, &seq, &first}, func() error {

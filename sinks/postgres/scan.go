@@ -131,9 +131,7 @@ func (s *scan) holds(ctx context.Context, query string, args ...any) error {
 // object reads the changes of one object by the index of objects.
 func (s *scan) object(ctx context.Context) error {
 	err := s.rows(ctx, ` from kubecdc_log.changes c where c.cluster = $1`, " order by c.written, c.slot, c.epoch, c.batch, c.n",
-		[]any{s.reader.cluster}, func(l *sinks.Logged) bool {
-			return (s.To == nil || s.To.Has(l)) && (s.After == nil || !s.After.Has(l))
-		})
+		[]any{s.reader.cluster}, s.Spans)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 
 // slots returns the rows of the cluster's slots: their numbers by id, and their last batches.
 func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cut, err error) {
-	numbers, cut = map[int64]int{}, sinks.Cut{Batches: map[int]uint64{}}
+	numbers, cut = map[int64]int{}, sinks.Cut{Batches: sinks.Place{}}
 	const query = `select s.id, s.slot, s.seq from log_slots s join log_clusters k on k.id = s.cluster where k.cluster = ?`
 	err = each(ctx, r.db, query, []any{r.cluster}, func(rows *sql.Rows) error {
 		var id int64

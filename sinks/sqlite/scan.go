@@ -236,7 +236,7 @@ func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
 func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, inRange bool, err error) {
 	r.into(&l.Change)
 	l.Stream, err = s.names.stream(ctx, r.stream)
-	return l, s.placed(r, &l) && !(s.After != nil && s.After.Has(&l)) && (s.To == nil || s.To.Has(&l)), err
+	return l, s.placed(r, &l) && s.Spans(&l), err
 }
 
 // placed sets the batch of a record, and reports whether it is of this cluster.

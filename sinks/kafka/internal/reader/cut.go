@@ -18,7 +18,7 @@ const recentControls = 2000
 
 // CutAt finds the first control record after the time, and reads from a little before it to the end.
 func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
-	f := &cutFinder{Cut: sinks.Cut{Batches: map[int]uint64{}}, logged: logged, passed: map[int]bool{}, first: change.Offsets{},
+	f := &cutFinder{Cut: sinks.Cut{Batches: sinks.Place{}}, logged: logged, passed: map[int]bool{}, first: change.Offsets{},
 		last: change.Offsets{}}
 	stable, err := r.stableEnds(ctx)
 	if err != nil {

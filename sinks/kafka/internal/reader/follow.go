@@ -15,10 +15,10 @@ import (
 // followEvery is how often the end of the control topic is requested.
 const followEvery = 100 * time.Millisecond
 
-// follow reads the batches after s.to, as their batch records arrive, until the context ends.
+// follow reads the batches after s.To, as their batch records arrive, until the context ends.
 func (s *scan) follow(ctx context.Context) error {
 	topic := s.reader.ControlTopic()
-	seen := maps.Clone(s.to.Batches)
+	seen := maps.Clone(s.To.Batches)
 	see := func(c logread.Control) error {
 		if c.Type != change.ControlBatch || c.Batch <= seen[c.Slot] {
 			return nil
@@ -34,7 +34,7 @@ func (s *scan) follow(ctx context.Context) error {
 		}
 		for p, end := range ends {
 			if readers[p] == nil {
-				readers[p] = s.reader.controlReader(p, s.to.Offsets[topic][p], see)
+				readers[p] = s.reader.controlReader(p, s.To.Offsets[topic][p], see)
 			}
 			if err := lost(readers[p].ReadTo(ctx, end-1)); err != nil {
 				return err

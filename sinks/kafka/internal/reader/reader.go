@@ -65,15 +65,14 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	if q.Each != sinks.All || q.Keys != nil {
 		return errors.ErrUnsupported
 	}
-	to := q.To
-	if to == nil {
+	if q.To == nil {
 		end, err := r.CutAt(ctx, time.Time{})
 		if err != nil {
 			return err
 		}
-		to = &end
+		q.To = &end
 	}
-	s := &scan{Query: q, reader: r, to: to, visit: visit}
+	s := &scan{Query: q, reader: r, visit: visit}
 	if q.Name != "" && q.Namespace != "" {
 		s.key = r.Envelope.AppendKey(nil, &change.Change{Namespace: q.Namespace, Name: q.Name})
 	}

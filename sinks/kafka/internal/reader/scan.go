@@ -25,7 +25,6 @@ const scanAtOnce = 4
 type scan struct {
 	sinks.Query
 	reader *Reader
-	to     *sinks.Cut
 	key    []byte // plain key of the only object; nil: all objects
 	visit  func(*sinks.Logged) error
 
@@ -110,7 +109,7 @@ func (s *scan) partitionsOf(ctx context.Context, found int, parts []logread.Span
 func (s *scan) part(ctx context.Context, p logread.Span) error {
 	reader := s.reader.Log.Changes(ctx, logread.Changes{Span: p, Bodies: s.bodies(),
 		Each:     s.count,
-		Selected: func(l *sinks.Logged) bool { return s.to.Has(l) && (s.After == nil || !s.After.Has(l)) },
+		Selected: s.Spans,
 		Loose:    s.reader.finished,
 		Wanted: func(l *sinks.Logged) bool {
 			s.mu.Lock()

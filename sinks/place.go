@@ -1,0 +1,27 @@
+package sinks
+
+import "time"
+
+// Place is a place in the log, between two batches of each slot. It has the last batch before it, by slot.
+type Place map[int]uint64
+
+// Has reports whether a batch is before the place. That is unknown for a slot that the place leaves out.
+func (p Place) Has(slot int, batch uint64) (has, known bool) {
+	last, known := p[slot]
+	return known && batch <= last, known
+}
+
+// Point is a place, with a time for what the place does not tell. Clocks step back, and those of two slots differ.
+type Point struct {
+	Place
+	Logged time.Time
+}
+
+// Has reports whether a change was logged before the point. It compares times if the place leaves out the change's slot, or if its
+// batch was pruned.
+func (p *Point) Has(l *Logged) bool {
+	if has, known := p.Place.Has(l.Slot, l.Batch); known && l.Batch != 0 {
+		return has
+	}
+	return l.Logged.Before(p.Logged)
+}
