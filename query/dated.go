@@ -114,8 +114,8 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 func (f *stateReader) limit(
 	ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query,
 ) error {
-	if able, err := findsObjects(ctx, r); err != nil || !able { // such a log reads to its end anyway
-		return err
+	if !r.FindsObjects() { // it reads to its end anyway
+		return nil
 	}
 	waiting, end := maps.Clone(daters), time.Time{}
 	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.timeline.afterTarget.Version == "" })

@@ -61,6 +61,8 @@ func (l *log) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	return cut, nil
 }
 
+func (l *log) FindsObjects() bool { return false }
+
 // Changes visits copies, whose memory is overwritten after each visit.
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if q.Each != sinks.All || q.Keys != nil {
@@ -90,6 +92,8 @@ type stateLog struct {
 	rests *atomic.Int64 // how often the rest of the changes was read
 }
 
+func (l stateLog) FindsObjects() bool { return true }
+
 func (l stateLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if q.Keys != nil {
 		byKey := *l.log
@@ -99,10 +103,8 @@ func (l stateLog) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.
 	switch {
 	case q.Each == sinks.Rest:
 		return l.rest(ctx, q, visit)
-	case q.Each == sinks.Last && !slices.Contains(q.Resources, "none"):
-		return l.last(ctx, q, visit)
 	case q.Each == sinks.Last:
-		return nil
+		return l.last(ctx, q, visit)
 	}
 	return l.log.Changes(ctx, q, visit)
 }

@@ -51,15 +51,15 @@ func (f *stateReader) visit(l *sinks.Logged) error {
 // plan finds the cut at which objects are read first. It is the moment's own cut, or one before the moment, or nil if every change must be
 // read.
 func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
+	if !r.FindsObjects() {
+		return nil
+	}
 	if f.start = f.cut; f.cut != nil {
 		return nil
 	}
 	position := f.safePosition()
 	if position.Version == "" {
 		return nil
-	}
-	if able, err := findsObjects(ctx, r); err != nil || !able {
-		return err
 	}
 	cut, err := r.CutAt(ctx, f.timelines.timeBefore(position))
 	if err == nil {
@@ -108,16 +108,9 @@ func (f *stateReader) visitBase(l *sinks.Logged) error {
 	return f.visit(l)
 }
 
-// findsObjects reports whether a log finds the changes of single objects. A log that would have to read all changes refuses
-// before it reads any.
-func findsObjects(ctx context.Context, r sinks.Reader) (bool, error) {
-	err := r.Changes(ctx, sinks.Query{Each: sinks.Last, Resources: []string{"none"}}, func(*sinks.Logged) error { return nil })
-	return err == nil, unlessScan(err)
-}
-
 // unlessScan returns an error, unless it says that every change must be read.
 func unlessScan(err error) error {
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, sinks.ErrNotRetained) || errors.Is(err, errStop) {
+	if errors.Is(err, sinks.ErrNotRetained) || errors.Is(err, errStop) {
 		return nil
 	}
 	return err

@@ -27,6 +27,8 @@ type Reader interface {
 	CutAt(ctx context.Context, logged time.Time) (Cut, error)
 	// Retained returns what the log still has of some of its resources, or of all if resources is empty.
 	Retained(ctx context.Context, resources []string) (map[string]Retained, error)
+	// FindsObjects reports whether a query may have Keys, and each Each. If not, Changes returns errors.ErrUnsupported at once for these.
+	FindsObjects() bool
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log, others in any order.
 	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
 	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
@@ -87,7 +89,7 @@ type Query struct {
 	Namespace string   // empty: all
 	Name      string   // empty: all. With Namespace it selects one object, and a sink reads only where that object's changes are
 	// Keys selects objects of one resource by their keys. They are visited one after the other, in the order of their keys. nil
-	// selects all, in any order. A log that would have to sort them returns errors.ErrUnsupported at once.
+	// selects all, in any order.
 	Keys *Keys
 	// After and To are the cuts between which changes are selected. A nil After is the start of the log. A nil To is its end at
 	// the time of the call. Changes returns ErrNotRetained if retention has removed changes after After, or removes some during
@@ -102,8 +104,7 @@ type Query struct {
 	Progress func(read, total int64)
 }
 
-// Each says which changes of each object are needed. A log that would have to read all changes returns errors.ErrUnsupported at
-// once for all values except All.
+// Each says which changes of each object are needed.
 type Each int
 
 const (

@@ -57,6 +57,8 @@ func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	return ids, err
 }
 
+func (r *Reader) FindsObjects() bool { return true }
+
 // CutAt scans for each slot's last batch, and for its first one if none is before the cut.
 func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	if logged.IsZero() {

@@ -67,6 +67,8 @@ func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cu
 	return numbers, cut, err
 }
 
+func (r *Reader) FindsObjects() bool { return true }
+
 // CutAt finds the last batch up to a time, and each slot's last batch up to that one.
 func (r *Reader) CutAt(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 	numbers, cut, err := r.slots(ctx)

@@ -85,6 +85,8 @@ func TestALogInShortAnswersAlike(t *testing.T) {
 // inFull is a log that is read without its spans.
 type inFull struct{ sinks.Reader }
 
+func (r inFull) FindsObjects() bool { return false }
+
 func (r inFull) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if q.Each != sinks.All {
 		return errors.ErrUnsupported

@@ -60,6 +60,8 @@ func (r *Reader) holds(topic string, resources []string) bool {
 		}))
 }
 
+func (r *Reader) FindsObjects() bool { return false }
+
 // Changes reads the partitions up to a cut. With Follow it then reads later changes batch by batch.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if q.Each != sinks.All || q.Keys != nil {
