@@ -27,7 +27,7 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sin
 	switch {
 	case err != nil:
 	case inFull == nil || len(c.numbers) != 1:
-		err = c.batchesBetween(ctx, from, 1<<62)
+		err = c.inOrder(ctx, 0, from, 1<<62, c.one)
 	default:
 		err = c.outline(ctx, from, inFull)
 	}
@@ -51,12 +51,12 @@ func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.S
 	for next := from; ; {
 		spans, err := c.spans(ctx, next)
 		if err != nil || len(spans) == 0 {
-			return c.batchesBetween(ctx, from, 1<<62)
+			return c.inOrder(ctx, 0, from, 1<<62, c.one)
 		}
 		for i := range spans {
 			s := &spans[i]
 			if from < s.first {
-				if err := c.batchesBetween(ctx, from, s.first); err != nil {
+				if err := c.inOrder(ctx, 0, from, s.first, c.one); err != nil {
 					return err
 				}
 			}
@@ -72,17 +72,20 @@ func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.S
 	}
 }
 
-// batchesBetween reads the batches from one number up to, and without, another.
-func (c *controls) batchesBetween(ctx context.Context, from, to int64) error {
+// inOrder visits the batches of a slot, or of all slots if slot is 0, from one id up to, and without, another. No statement is open
+// meanwhile.
+func (r *Reader) inOrder(
+	ctx context.Context, slot, from, to int64, visit func(context.Context, *batch, []*change.Control) error,
+) error {
 	for {
-		all, err := batches(ctx, c.db, `where id >= ? and id < ? order by id limit ?`, from, to, controlsAtOnce)
+		all, err := batches(ctx, r.db, `where id >= ? and id < ? and ? in (0, slot) order by id limit ?`, from, to, slot, controlsAtOnce)
 		if err != nil || len(all) == 0 {
 			return err
 		}
-		records, err := c.controlsOf(ctx, from, all[len(all)-1].id)
+		records, err := r.controlsOf(ctx, from, all[len(all)-1].id)
 		for i := range all {
 			if err == nil {
-				err = c.one(ctx, &all[i], records[all[i].id])
+				err = visit(ctx, &all[i], records[all[i].id])
 			}
 			from = all[i].id + 1
 		}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,30 +15,22 @@ import (
 func (m *Memory) Forward(ctx context.Context, slot int, after uint64, visit func(*change.Batch) error) error {
 	f := forward{reader: m.reader, maker: newMaker(m.reader.db), kinds: map[kind]*change.Stream{}}
 	f.slot.number = slot
-	var err error
-	if f.slot.id, err = m.slot(ctx, slot); err != nil || f.slot.id == 0 {
+	var from int64
+	var err, failed error // failed is the error of visit, or of one batch
+	if f.slot.id, err = m.slot(ctx, slot); err == nil && f.slot.id != 0 {
+		from, err = m.reader.first(ctx, f.slot.id, func(b *batch) bool { return b.seq > after })
+	}
+	if err != nil || f.slot.id == 0 {
 		return m.reader.fail("find the slot", err)
 	}
-	for {
-		all, err := batches(ctx, m.reader.db, `where slot = ? and seq > ? order by id limit ?`, f.slot.id, int64(after), controlsAtOnce)
-		if err != nil || len(all) == 0 {
-			return m.reader.fail(fmt.Sprintf("read the batches of slot %d", slot), err)
+	err = m.reader.inOrder(ctx, f.slot.id, from, 1<<62, func(ctx context.Context, stored *batch, records []*change.Control) error {
+		b, err := f.batch(ctx, stored, records)
+		if failed = m.reader.fail(fmt.Sprintf("read batch %d of slot %d", stored.seq, slot), err); err == nil {
+			failed = visit(b)
 		}
-		records, err := m.reader.controlsOf(ctx, all[0].id, all[len(all)-1].id)
-		if err != nil {
-			return m.reader.fail(fmt.Sprintf("read the control records of slot %d", slot), err)
-		}
-		for i := range all {
-			b, err := f.batch(ctx, &all[i], records[all[i].id])
-			if err != nil {
-				return m.reader.fail(fmt.Sprintf("read batch %d of slot %d", all[i].seq, slot), err)
-			}
-			if err := visit(b); err != nil {
-				return err
-			}
-			after = b.Seq
-		}
-	}
+		return failed
+	})
+	return cmp.Or(failed, m.reader.fail(fmt.Sprintf("read the batches of slot %d", slot), err))
 }
 
 // forward reads the batches of one slot.
