@@ -257,12 +257,7 @@ func (s *timelines) addNear(near *timelines) {
 		for i, e := range found.eras[:min(len(found.eras), len(st.eras))] {
 			st.eras[i].last, st.eras[i].reached = later(e.last, st.eras[i].last), e.reached
 		}
-		st.atTarget = found.atTarget
-		if s.cut != nil {
-			continue
-		}
-		st.afterTarget, st.beforeTarget, st.firstOfVersion = found.afterTarget, found.beforeTarget, found.firstOfVersion
-		if found.last.Version == "" {
+		if st.nearTarget = found.nearTarget; found.last.Version == "" {
 			if first := st.first(); s.isAfterTarget(first) {
 				st.afterTarget = first
 			}

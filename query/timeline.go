@@ -30,21 +30,26 @@ func later(a, b Mark) Mark {
 
 // timeline is what the control records say about one stream.
 type timeline struct {
-	stream         change.StreamID
-	eras           []*era
-	gaps           []gap // not recovered completely
-	delays         delays
-	late           time.Time // since when this batch was behind; zero: it was not
-	hasEnded       bool
-	recorded       []*change.Gap // all gaps
-	last           Mark
-	highest        change.ResourceVersion // the highest version of all positions
-	retained       Mark                   // the last position from before the time since which all is retained
-	atTarget       Mark                   // the last position by the target
-	afterTarget    Mark                   // the first position after the target's version or time
-	beforeTarget   Mark                   // the last position before afterTarget
-	firstOfVersion Mark                   // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
-	wentBack       bool                   // the API server's history went back: the next position begins an era
+	stream   change.StreamID
+	eras     []*era
+	gaps     []gap // not recovered completely
+	delays   delays
+	late     time.Time // since when this batch was behind; zero: it was not
+	hasEnded bool
+	recorded []*change.Gap // all gaps
+	last     Mark
+	highest  change.ResourceVersion // the highest version of all positions
+	retained Mark                   // the last position from before the time since which all is retained
+	wentBack bool                   // the API server's history went back: the next position begins an era
+	nearTarget
+}
+
+// nearTarget is the positions of a stream around a target.
+type nearTarget struct {
+	atTarget       Mark // the last position by the target
+	afterTarget    Mark // the first position after the target's version or time
+	beforeTarget   Mark // the last position before afterTarget
+	firstOfVersion Mark // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
 }
 
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
