@@ -9,13 +9,7 @@ import (
 )
 
 // Order is the order of a log's batches. Times are no order, since clocks step, and those of two slots differ.
-type Order map[batchID]int
-
-type batchID struct {
-	slot  int
-	epoch int64
-	batch uint64
-}
+type Order map[sinks.BatchID]int
 
 // ReadOrder reads the order of the batches that were logged since a time, and in the hour before, since clocks step. A zero time
 // reads all.
@@ -26,7 +20,7 @@ func ReadOrder(ctx context.Context, r sinks.Reader, since time.Time) (Order, err
 	all := Order{}
 	err := r.Controls(ctx, since, func(*sinks.Span) bool { return true }, func(c *change.Control) error {
 		if c.Type == change.ControlBatch {
-			all[batchID{c.Slot, c.Epoch, c.Batch}] = len(all) + 1
+			all[sinks.BatchOf(c.Slot, c.Epoch, c.Batch)] = len(all) + 1
 		}
 		return nil
 	})
@@ -34,4 +28,4 @@ func ReadOrder(ctx context.Context, r sinks.Reader, since time.Time) (Order, err
 }
 
 // Place returns the number of a change's batch, or 0 if it is not known.
-func (o Order) Place(l *sinks.Logged) int { return o[batchID{l.Slot, l.Epoch, l.Batch}] }
+func (o Order) Place(l *sinks.Logged) int { return o[sinks.BatchOf(l.Slot, l.Epoch, l.Batch)] }

@@ -11,6 +11,15 @@ func (p Place) Has(slot int, batch uint64) (has, known bool) {
 	return known && batch <= last, known
 }
 
+// BatchID identifies a batch among those of all owners.
+type BatchID struct {
+	slot  int
+	epoch int64
+	batch uint64
+}
+
+func BatchOf(slot int, epoch int64, batch uint64) BatchID { return BatchID{slot, epoch, batch} }
+
 // Point is a place, with a time for what the place does not tell. Clocks step back, and those of two slots differ.
 type Point struct {
 	Place

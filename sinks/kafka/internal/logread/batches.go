@@ -15,16 +15,16 @@ const maxHole = 1000
 func (l *Log) Batches(
 	ctx context.Context, batches []Control, in func(topic string) (bool, error), c Changes, visit func(int, *sinks.Logged) error,
 ) error {
-	indexes := map[batchID]int{}
+	indexes := map[sinks.BatchID]int{}
 	for i, b := range batches {
-		indexes[batchID{b.Slot, b.Epoch, b.Batch}] = i
+		indexes[sinks.BatchOf(b.Slot, b.Epoch, b.Batch)] = i
 	}
 	c.Committed = true
 	c.Selected = func(g *sinks.Logged) bool {
-		i, ok := indexes[batchID{g.Slot, g.Epoch, g.Batch}]
+		i, ok := indexes[sinks.BatchOf(g.Slot, g.Epoch, g.Batch)]
 		return ok && g.Offset >= batches[i].Ranges[g.Topic][g.Partition][0] && g.Offset <= batches[i].Ranges[g.Topic][g.Partition][1]
 	}
-	c.Visit = func(g *sinks.Logged) error { return visit(indexes[batchID{g.Slot, g.Epoch, g.Batch}], g) }
+	c.Visit = func(g *sinks.Logged) error { return visit(indexes[sinks.BatchOf(g.Slot, g.Epoch, g.Batch)], g) }
 	for topic, partitions := range spans(batches) {
 		if ok, err := in(topic); err != nil || !ok {
 			if err != nil {
@@ -42,13 +42,6 @@ func (l *Log) Batches(
 		}
 	}
 	return nil
-}
-
-// batchID identifies a batch by the headers of its records.
-type batchID struct {
-	slot  int
-	epoch int64
-	batch uint64
 }
 
 // spans returns the offsets to read of each topic and partition, both ends included. They are the ranges of the batches, joined
