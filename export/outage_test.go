@@ -35,7 +35,7 @@ type outage struct {
 	slot  *slot
 	state checkpoint.SlotState
 
-	filter *filter // of the batches that are written; may be nil
+	filter *filter // decides what the written batches leave out; may be nil
 }
 
 func newOutage(t *testing.T) *outage {

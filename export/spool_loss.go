@@ -12,7 +12,7 @@ import (
 
 // The log may have lost records before a spool begins. Only the inventory has the state between both. So the inventory is not
 // rebuilt until the sink has the spool, whose first batch has gap records that say so (change.LostBeforeSpool). The checkpoint and
-// the log have them, so whoever owns the slot next knows that it is still to be compared, also if the spool is gone.
+// the log have them. So the next owner knows that the log is still to be compared, also if the spool is gone.
 
 // spooledAfter reports whether the session's spool continues the log after a batch, with these positions.
 func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.Position) (bool, error) {

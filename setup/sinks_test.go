@@ -23,16 +23,16 @@ func TestTheTableHasEverySinkThatCanBeSet(t *testing.T) {
 		t.Errorf("the table has %v, and KUBECDC_SINK can be %v", names, values)
 	}
 	for _, s := range config.Settings() {
-		sinks, of := strings.CutPrefix(s.With, "KUBECDC_SINK=")
+		sinks, isSinks := strings.CutPrefix(s.With, "KUBECDC_SINK=")
 		for name := range strings.SplitSeq(sinks, ",") {
-			if of && !slices.Contains(names, name) {
+			if isSinks && !slices.Contains(names, name) {
 				t.Errorf("%s has an effect with KUBECDC_SINK=%s, and the table has no such sink", s.Env, name)
 			}
 		}
 	}
 }
 
-// A sink decides nothing by its name outside of its folder, the table and its settings: what is special about it is a field of Kind or
+// A sink decides nothing by its name outside of its folder, the table and its settings. What is special about it is a field of Kind or
 // of its row.
 func TestNothingDecidesByASinksName(t *testing.T) {
 	for path, file := range productFiles(t) {
@@ -71,8 +71,8 @@ func decisionsByName(file *ast.File) (found []string) {
 		if !ok {
 			return false
 		}
-		of, ok := selector.X.(*ast.SelectorExpr)
-		return ok && (of.Sel.Name == "Sink" && selector.Sel.Name == "Kind" || of.Sel.Name == "Kind" && selector.Sel.Name == "Name")
+		outer, ok := selector.X.(*ast.SelectorExpr)
+		return ok && (outer.Sel.Name == "Sink" && selector.Sel.Name == "Kind" || outer.Sel.Name == "Kind" && selector.Sel.Name == "Name")
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -11,7 +11,7 @@ func (p Place) Has(slot int, batch uint64) (has, known bool) {
 	return known && batch <= last, known
 }
 
-// BatchID identifies a batch among those of all owners.
+// BatchID is the number of a batch, and whose it is.
 type BatchID struct {
 	slot  int
 	epoch int64

@@ -23,9 +23,9 @@ func (l oneBatch) Controls(_ context.Context, _ time.Time, _ func(*sinks.Span) b
 
 // A position was set by batch 3 of slot 0, which was logged at second 100. Only slot 0 is known there.
 func TestWhatAPositionHas(t *testing.T) {
-	at := func(ms int64) time.Time { return time.UnixMilli(100_000 + ms) }
+	clock := func(ms int64) time.Time { return time.UnixMilli(100_000 + ms) }
 	streams := []*change.Stream{pods}
-	p, ok, err := verify.Log(oneBatch{logged: at(0)}, nil, streams, nil)[0].Position(t.Context(), pods.ID(), at(0))
+	p, ok, err := verify.Log(oneBatch{logged: clock(0)}, nil, streams, nil)[0].Position(t.Context(), pods.ID(), clock(0))
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -34,14 +34,14 @@ func TestWhatAPositionHas(t *testing.T) {
 		l    sinks.Logged
 		want bool
 	}{
-		{"the batch, logged later by a clock", sinks.Logged{Batch: 3, Logged: at(1000)}, true},
-		{"the batch after, logged earlier by a clock", sinks.Logged{Batch: 4, Logged: at(-1000)}, false},
-		{"an unknown slot, earlier", sinks.Logged{Slot: 5, Batch: 9, Logged: at(-1)}, true},
-		{"an unknown slot, at that time", sinks.Logged{Slot: 5, Batch: 9, Logged: at(0)}, true},
-		{"an unknown slot, later", sinks.Logged{Slot: 5, Batch: 1, Logged: at(1)}, false},
-		{"a pruned batch, earlier", sinks.Logged{Batch: 0, Logged: at(-1)}, true},
-		{"a pruned batch, later", sinks.Logged{Batch: 0, Logged: at(1)}, false}, // no log that is folded has one
-		{"a pruned batch of an unknown slot, later", sinks.Logged{Slot: 5, Batch: 0, Logged: at(1)}, false},
+		{"the batch, logged later by a clock", sinks.Logged{Batch: 3, Logged: clock(1000)}, true},
+		{"the batch after, logged earlier by a clock", sinks.Logged{Batch: 4, Logged: clock(-1000)}, false},
+		{"an unknown slot, earlier", sinks.Logged{Slot: 5, Batch: 9, Logged: clock(-1)}, true},
+		{"an unknown slot, at that time", sinks.Logged{Slot: 5, Batch: 9, Logged: clock(0)}, true},
+		{"an unknown slot, later", sinks.Logged{Slot: 5, Batch: 1, Logged: clock(1)}, false},
+		{"a pruned batch, earlier", sinks.Logged{Batch: 0, Logged: clock(-1)}, true},
+		{"a pruned batch, later", sinks.Logged{Batch: 0, Logged: clock(1)}, false}, // no log that is folded has one
+		{"a pruned batch of an unknown slot, later", sinks.Logged{Slot: 5, Batch: 0, Logged: clock(1)}, false},
 	} {
 		if got := p.After.Has(&tc.l); got != tc.want {
 			t.Errorf("%s: %t, want %t", tc.name, got, tc.want)
