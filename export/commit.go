@@ -20,9 +20,8 @@ import (
 // committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all or
 // nothing), and remembers the state after it. The batches come from the queue, or from a spool (forward.go).
 //
-// If the stored state may be behind the log, a batch is prepared while the one before is being written, whose states are before-images.
-// It is begun once that is durable, and then the one before is remembered. If the sink has written stubs, that is remembered
-// first, and the batch is prepared again.
+// If isAhead, a batch is prepared while the one before is being written, whose states are before-images. Once that is durable,
+// the batch is begun, and then that is remembered. If the sink has written stubs, that comes first, and it is prepared again.
 //
 // Invariants (docs/design.md):
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
@@ -32,7 +31,7 @@ type committer struct {
 	*watchedParts
 	numbering
 	memory     *opened
-	isAhead    bool // a batch is prepared while the one before is being written, since the stored state is behind the log anyway
+	isAhead    bool // prepare a batch while the one before is being written: the stored state is behind the log anyway
 	images     bool // write before-images
 	provenance bool // write who and when
 	works      [2]work
@@ -59,7 +58,8 @@ type work struct {
 // newCommitter returns a committer that writes all changes.
 func (s *slot) newCommitter(memory *opened, epoch int64) *committer {
 	return &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
-		isAhead: s.config.CheckpointInterval > 0 && memory.following != nil, images: s.config.Before, provenance: !s.config.TellsWhenRead, invariants: newInvariants(), written: s.parts.State.Committed,
+		images: s.config.Before, provenance: !s.config.TellsWhenRead, invariants: newInvariants(), written: s.parts.State.Committed,
+		isAhead:   s.config.CheckpointInterval > 0 && memory.following != nil,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 }
 

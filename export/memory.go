@@ -86,7 +86,8 @@ func (m *logMemory) Before(ctx context.Context, p *batching.Prepared) error {
 	return dependency.Tag(dependency.Sink, err)
 }
 
-func (m *logMemory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
+func (m *logMemory) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body []byte) error) error {
 	redact := m.slot.bodyRedactorOf(stream)
 	return dependency.Tag(dependency.Sink, m.Memory.Bodies(ctx, stream, keys, func(key string, body []byte) error {
 		if redact != nil {

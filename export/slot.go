@@ -180,28 +180,16 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 	})()
 
 	limits, wait := s.config.Limits, func() {}
-	spool, isSpooling := memory.Memory.(*spooling)
-	switch {
-	case isSpooling:
+	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
 		limits.Linger = max(limits.Linger, spoolLinger)
 		wait = spool.start(writing, stopReading)
-	case memory.following != nil:
+	} else if memory.following != nil {
 		s.early.flush = memory.following.Flush
 		defer func() { s.early.flush, s.early.empty = nil, false }()
 		wait = memory.following.Start(writing, stopReading)
 	}
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
-	s.parts.State.Buffering(s.number, func() (f live.Fill) {
-		f.Changes, f.Bytes = q.Pending()
-		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
-		if f.Streams = q.Since(); memory.following != nil {
-			f.Pending = memory.following.Pending()
-		}
-		if isSpooling {
-			f.Spool = spool.spooled()
-		}
-		return f
-	})
+	s.parts.State.Buffering(s.number, func() live.Fill { return s.fill(q, memory) })
 	streams := newStreams(s, epoch, q, memory, rules, stopReading)
 	go s.renew(writing, epoch, stopReading)
 
@@ -227,8 +215,20 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 	return err
 }
 
-// finish flushes what follows the log when a session ends, even after an error, because the log has what was written. Otherwise the next
-// session would read it back. That takes longer, and a sink that has just refused a topic may refuse to have it read, too.
+// fill returns what has been read and is not durable yet.
+func (s *slot) fill(q *batching.Queue, memory *opened) live.Fill {
+	f := live.Fill{MaxChanges: int64(s.config.BufferChanges), MaxBytes: s.config.BufferBytes, Streams: q.Since()}
+	if f.Changes, f.Bytes = q.Pending(); memory.following != nil {
+		f.Pending = memory.following.Pending()
+	}
+	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
+		f.Spool = spool.spooled()
+	}
+	return f
+}
+
+// finish flushes what follows the log when a session ends, even after an error, because the log has what was written. Otherwise
+// the next session would read it back. That takes longer, and a sink that has just refused a topic may refuse that too.
 func (s *slot) finish(ctx context.Context, f Following, err error) error {
 	switch {
 	case f == nil:

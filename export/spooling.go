@@ -103,7 +103,7 @@ func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets,
 
 var errSpoolFull = errors.New("it has KUBECDC_SPOOL_SIZE")
 
-// start forwards the spool, and then waits for the sink. It ends the session when the next one can do more. wait returns when all of
+// start forwards the spool, and then waits for the sink. It ends the session when the next one can do more. wait returns when
 // that has stopped.
 func (m *spooling) start(writing context.Context, fail context.CancelCauseFunc) (wait func()) {
 	var running sync.WaitGroup

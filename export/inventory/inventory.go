@@ -87,7 +87,7 @@ func (v *Inventory) Seq() uint64 { return v.state.Seq }
 // Pending returns for how many objects the store may not have the last state yet.
 func (v *Inventory) Pending() int64 { return v.checkpoints.objects() }
 
-// Start makes the store follow the log until the context ends. It calls fail if it can't follow. wait returns when it has stopped.
+// Start makes the store follow the log until the context ends, and calls fail if it can't. wait returns when it has stopped.
 func (v *Inventory) Start(writing context.Context, fail context.CancelCauseFunc) (wait func()) {
 	v.writing = writing
 	var running sync.WaitGroup
@@ -194,7 +194,8 @@ func (v *Inventory) Objects(ctx context.Context, stream change.StreamID,
 }
 
 // Bodies reads the bodies of objects in the log, or their pending bodies.
-func (v *Inventory) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
+func (v *Inventory) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body []byte) error) error {
 	if err := v.follow(v.checkpoints.concerns(stream)); err != nil {
 		return err
 	}
