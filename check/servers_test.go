@@ -23,6 +23,7 @@ func TestTheClockAndTheVersionOfADatabaseAreCompared(t *testing.T) {
 	defer conn.Close(t.Context())
 	check := func() string {
 		r := &report{ctx: t.Context(), settings: &config.Config{}}
+		r.settings.Sink.Kind = "stdout"
 		r.settings.Checkpoint.Location = config.DSN(database)
 		r.checkDatabases()
 		var text []string

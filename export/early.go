@@ -152,7 +152,7 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 // beginEarly reports whether the spool has begun.
 func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 	if !slices.ContainsFunc(b.Controls, func(c change.Control) bool { return c.Type == change.ControlSettings }) {
-		b.Controls = append(b.Controls, change.SettingsControl(s.config.Content.Ignores())) // whoever forwards it may have others
+		b.Controls = append(b.Controls, change.SettingsControl(s.config.Content.Ignores())) // another process may forward it, with other settings
 	}
 	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
 	err := s.beginAfter(ctx, b.Epoch, b.Seq-1, b)

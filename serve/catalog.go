@@ -248,8 +248,11 @@ func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
 		}
 		return notFound("the log has no API group " + q.group)
 	}
-	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"},
 		GroupVersion: (change.Resource{Group: q.group, Version: q.version}).APIVersion()}
+	if q.group != "" {
+		list.APIVersion = "v1" // the API server leaves it out for the core group
+	}
 	for _, r := range c {
 		if r.Group == q.group && r.Version == q.version {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,

@@ -127,7 +127,7 @@ func TestClientsThatLeave(t *testing.T) {
 	gone := make(chan struct{}, 3*mostReads)
 	for i := range cap(gone) {
 		go func() {
-			p.server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprintf("/at/%d/api/v1/pods", i+1), nil).WithContext(ctx))
+			p.server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprintf("/at/%d/api/v1/pods?limit=1", i+1), nil).WithContext(ctx))
 			gone <- struct{}{}
 		}()
 	}

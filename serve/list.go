@@ -71,6 +71,8 @@ func (s *Server) formOf(q *request, resource *served, v *view, o *query.Object) 
 		return json.Marshal(s.table(q, resource, v, []*query.Object{o}, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}))
 	case "PartialObjectMetadata":
 		return json.Marshal(partial(resource, o))
+	case "PartialObjectMetadataList":
+		return nil, notAcceptable()
 	}
 	return o.Body, nil
 }
@@ -190,6 +192,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 			list.Items = append(list.Items, *partial(resource, o))
 		}
 		return reply(w, http.StatusOK, list)
+	case "PartialObjectMetadata":
+		return notAcceptable()
 	}
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(w, 64<<10)

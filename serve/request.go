@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +41,7 @@ const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 
 func (s *Server) parse(r *http.Request) (*request, error) {
 	q := everything()
-	q.path, q.form = r.URL.Path, acceptedForm(r.Header.Get("Accept"))
+	q.path = r.URL.Path
 	if text, isPinned := strings.CutPrefix(r.URL.EscapedPath(), "/at/"); isPinned {
 		text, rest, _ := strings.Cut(text, "/")
 		if text == "checkpoint" {
@@ -65,6 +64,9 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	}
 	if q.resource(strings.Split(strings.Trim(q.path, "/"), "/")); strings.Contains(q.plural+q.name, "/") {
 		return nil, notFound("no such path: " + q.path)
+	}
+	if err := q.accept(r.Header.Get("Accept")); err != nil {
+		return nil, err
 	}
 	if err := q.options(r.URL.Query()); err != nil {
 		return nil, err
@@ -140,16 +142,4 @@ func (q *request) options(v url.Values) error {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
 	}
 	return nil
-}
-
-// acceptedForm returns the first form in an Accept header that can be served: application/json;as=Table;v=v1;g=meta.k8s.io.
-func acceptedForm(accept string) string {
-	for media := range strings.SplitSeq(accept, ",") {
-		kind, parameters, err := mime.ParseMediaType(media)
-		isServed := slices.Contains([]string{"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGroupDiscoveryList"}, parameters["as"])
-		if err == nil && isServed && (kind == "application/json" || kind == "*/*") {
-			return parameters["as"]
-		}
-	}
-	return ""
 }

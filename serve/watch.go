@@ -42,13 +42,16 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	if err != nil {
 		return err
 	}
+	if q.form == "PartialObjectMetadataList" {
+		return notAcceptable()
+	}
 	if q.pinned {
 		if err := v.has(q.askedVersion(), false); err != nil {
 			return err
 		}
 	}
 	limit := mostWatched
-	if seconds := q.TimeoutSeconds; seconds != nil && *seconds > 0 && *seconds < int64(limit.Seconds()) {
+	if seconds := q.TimeoutSeconds; seconds != nil && *seconds != 0 && *seconds < int64(limit.Seconds()) {
 		limit = time.Duration(*seconds) * time.Second
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)

@@ -93,7 +93,9 @@ func (s *Server) Long(next http.Handler) http.Handler {
 		if r.ContentLength == 0 {
 			_ = c.SetReadDeadline(time.Time{}) // only the end of the connection is still to be read
 		}
-		next.ServeHTTP(&long{w, c, s.within}, r)
+		l := &long{w, c, s.within}
+		next.ServeHTTP(l, r)
+		l.extend() // for the answer's end, which is written after this
 	})
 }
 
@@ -104,9 +106,17 @@ type long struct {
 	within  time.Duration
 }
 
+func (l *long) extend() { _ = l.control.SetWriteDeadline(time.Now().Add(l.within)) }
+
 func (l *long) Write(part []byte) (int, error) {
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.within))
+	l.extend()
 	return l.ResponseWriter.Write(part)
+}
+
+// FlushError is for http.ResponseController.
+func (l *long) FlushError() error {
+	l.extend()
+	return l.control.Flush()
 }
 
 func (l *long) Unwrap() http.ResponseWriter { return l.ResponseWriter }
