@@ -74,6 +74,7 @@ func TestALossOfWhatEtcdHasForgottenEndsAtTheList(t *testing.T) {
 	writer.Run(40)
 	hidden := writer.Marks(kinds)[ConfigMaps.Stream()]
 	must(t, w.Kube.Compact(t.Context(), 0))
+	must(t, w.Kube.RestartAPIServer(t.Context())) // its cache forgets, too
 	var log *Log
 	runFor(t, env, func() {
 		writer.Run(40)

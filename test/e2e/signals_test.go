@@ -329,11 +329,14 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	for _, r := range recorded {
 		states = append(states, string(r.Signal.State))
 	}
-	if all := strings.Join(states, " "); all != "started completed started in-progress completed" {
-		t.Fatalf("signal records: %s", all)
+	// The one that was killed may have completed it in the log before its first answer was in the checkpoint. Then it is done again.
+	all := strings.Replace(strings.Join(states, " "), "started completed in-progress", "started in-progress", 1)
+	if all != "started completed started in-progress completed" {
+		t.Fatalf("signal records: %q", states)
 	}
+	again := recorded[len(recorded)-2].ResourceVersion
 	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
-		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(recorded[3].ResourceVersion) <= 0 {
+		if last := records[len(records)-1]; last.Op != "" && len(snapshotOf(log, w, ConfigMaps)[key]) == 0 && last.Version.Compare(again) <= 0 {
 			t.Errorf("%s is in no snapshot", key)
 		}
 	}
