@@ -145,6 +145,9 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	t.labelled.Restart()
 	t.unmatched, t.chain, t.omitted, q.Progress = query.Unmatched{}, query.Chain{}, 0, show.Report
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
+		if q.After == nil && l.Logged.Before(t.begin.Time) {
+			return nil // what is left of batches before --since, in a log that does not go back so far
+		}
 		if t.user == "" { // else others' changes are not read
 			t.chain.Add(l)
 		}

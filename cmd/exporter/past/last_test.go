@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -23,9 +24,13 @@ type randomLog struct {
 	requests []audit.Record
 	controls []change.Control
 	skew     time.Duration
+	pruned   int // the batches of so many changes are pruned, which are their objects' last states then
 }
 
 func (l *randomLog) CutAt(_ context.Context, logged time.Time) (sinks.Cut, error) {
+	if n := l.pruned; n > 0 && (n == len(l.past) || logged.Before(l.past[n].Logged)) {
+		return sinks.Cut{}, sinks.ErrNotRetained
+	}
 	n := 0
 	for ; n < len(l.past) && !l.past[n].Logged.After(logged); n++ {
 	}
@@ -119,6 +124,14 @@ func newRandomLog(random *rand.Rand) *randomLog {
 	return log
 }
 
+// prune removes the batches of the first changes.
+func (l *randomLog) prune(n int) {
+	l.pruned = n
+	for i := range l.past[:n] {
+		l.past[i].Batch = 0
+	}
+}
+
 // The last lines, and the lines since a time, are those that an answer from all of the log's records has.
 func TestLastLinesAreThoseOfAllOfTheLog(t *testing.T) {
 	for seed := range uint64(200) {
@@ -163,14 +176,23 @@ func TestLastLinesAreThoseOfAllOfTheLog(t *testing.T) {
 				texts(got), want, err)
 		}
 		since := log.past[random.IntN(len(log.past))].Logged.Add(-time.Second)
-		cut, _ := log.CutAt(t.Context(), since)
+		before, _ := log.CutAt(t.Context(), since)
+		want := texts(all(&before))
+		if random.IntN(3) == 0 {
+			log.prune(random.IntN(len(log.past)))
+		}
 		windowed := asked()
-		windowed.begin.Time = since
+		windowed.begin.Time, windowed.incomplete = since, true
+		c.SetErr(io.Discard)
+		cut, err := windowed.start(t.Context(), c, log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, _, err = windowed.cover(t.Context(), c, log, objects); err != nil {
 			t.Fatal(err)
 		}
-		got, err = windowed.lines(t.Context(), c, log, sinks.Query{After: &cut}, since)
-		if want := texts(all(&cut)); err != nil || !slices.Equal(texts(got), want) {
+		got, err = windowed.lines(t.Context(), c, log, sinks.Query{After: cut}, since)
+		if err != nil || !slices.Equal(texts(got), want) {
 			t.Fatalf("seed %d: the lines since %s of %d by %q where %q, with the labels %q, are\n%q, want\n%q; %v", seed, since, len(log.past), user, where,
 				objects.Selector, texts(got), want, err)
 		}
