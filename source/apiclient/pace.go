@@ -16,17 +16,22 @@ type Pace struct {
 	fits        int // how many objects the last page could have had within pageTime
 }
 
-// NewPace returns a pace that asks for so many objects a page at most.
-func NewPace(most int) *Pace { return &Pace{most: most, limit: most, fits: most} }
+// smallPage is how many objects a pace asks for that knows nothing. It asks for twice as many after each page that comes soon. What a
+// server converts of a page that it can't end is converted in vain.
+const smallPage = 500
 
-// Upto returns another pace, for larger pages, that begins with what p has learned. p may be nil.
+// NewPace returns a pace that asks for so many objects a page at most.
+func NewPace(most int) *Pace { return &Pace{most: most, limit: min(smallPage, most), fits: most} }
+
+// Upto returns another pace, for larger pages, that begins with what p has learned. p may be nil. The past may take longer than the
+// present, which a cache may have.
 func (p *Pace) Upto(most int) *Pace {
 	other := NewPace(most)
 	if p != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.fits != p.most {
-			other.limit = max(min(p.fits, most), 1)
+			other.limit = max(min(p.fits, other.limit), 1)
 		}
 	}
 	return other

@@ -14,9 +14,9 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// A list of small objects has large pages, since each page costs a count of all that follow, and one of large objects small ones.
+// Lists of small objects soon have large pages, since each page costs a count of all that follow, and those of large objects small ones.
 func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
-	for body, want := range map[int]string{300: "10000", 40_000: "104", 900_000: "4"} {
+	for body, want := range map[int][]string{300: {"16", "500", "1000", "2000"}, 40_000: {"16", "104", "104", "104"}, 900_000: {"16", "4", "4", "4"}} {
 		var limits []string
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			limit := r.URL.Query().Get("limit")
@@ -40,10 +40,6 @@ func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
 		if err := h.Objects(t.Context(), "", 20, 15, func(apiclient.Object) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if limits[0] != "16" || limits[1] != want {
-			t.Errorf("with bodies of %d bytes the first pages have the limits %v, want 16 and %s", body, limits, want)
-		}
-		limits = nil
 		for range 100 {
 			if _, _, err := h.Object(t.Context(), "default/a", 20); err != nil {
 				t.Fatal(err)
@@ -57,8 +53,8 @@ func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(limits, []string{want, want}) {
-			t.Errorf("with bodies of %d bytes the pages have the limits %v, want %s", body, limits, want)
+		if !slices.Equal(limits, want) {
+			t.Errorf("with bodies of %d bytes the pages have the limits %v, want %v", body, limits, want)
 		}
 	}
 }

@@ -51,9 +51,11 @@ func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	writer.Run(40)
 	must(t, w.Kube.RestartAPIServer(t.Context()))
 	started := time.Now()
+	other := w.newBystander(t)
 	e.Signal(syscall.SIGCONT)
 	gaps := w.awaitGaps(t, custom+1)
 	took := time.Since(started)
+	other.stop()
 	w.AwaitMarks(t, writer.Marks(kinds))
 	output, cpu := string(e.log.Bytes()), e.cpu(t)-before
 	e.stop(t)
@@ -66,13 +68,51 @@ func TestSlowTheGapsOfManyStreamsAreClosed(t *testing.T) {
 	}
 	t.Logf("%d streams: all gaps closed %s after the restart, %s of CPU, %.1f requests a stream, the longest took %d ms, lines of progress: %d",
 		custom+1, took.Round(time.Second), cpu.Round(100*time.Millisecond), float64(requests)/float64(custom+1), longest, strings.Count(output, "recovering gaps"))
-	t.Logf("%d of all requests got a 429", road.refused.Load())
+	t.Logf("%d of all requests got a 429; of %d of another account: %d, and %d had another error", road.refused.Load(), other.asked, other.refused, other.failed)
+	if other.refused > 0 {
+		t.Error("the API server refuses others")
+	}
 	if requests > 20*custom {
 		t.Errorf("%d requests for %d streams", requests, custom)
 	}
 	if took > 30*time.Second && !strings.Contains(output, "recovering gaps") {
 		t.Error("no line of the log says how far the recoveries are")
 	}
+}
+
+// bystander is another ServiceAccount that reads an object again and again. It has no rights, which the API server says after it has
+// admitted the request.
+type bystander struct {
+	asked, refused, failed int
+	stop                   func()
+}
+
+func (w *World) newBystander(t *testing.T) *bystander {
+	t.Helper()
+	config := rest.CopyConfig(w.Kube.Config)
+	config.Impersonate.UserName = "system:serviceaccount:default:bystander"
+	transport, err := rest.TransportFor(config)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.Kube.API.URL+"/api/v1/namespaces/default", nil)
+	must(t, err)
+	b, ended := &bystander{}, make(chan struct{})
+	b.stop = func() { cancel(); <-ended }
+	go func() {
+		defer close(ended)
+		for ticks := time.Tick(50 * time.Millisecond); ctx.Err() == nil; <-ticks {
+			answer, err := transport.RoundTrip(request)
+			switch b.asked++; {
+			case err != nil:
+				b.failed++
+				continue
+			case answer.StatusCode == http.StatusTooManyRequests:
+				b.refused++
+			}
+			_ = answer.Body.Close()
+		}
+	}()
+	return b
 }
 
 // makeCRDs makes so many custom resources, and waits until all are served.
