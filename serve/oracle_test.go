@@ -183,6 +183,12 @@ func (g *generator) compareDiscovery(e *exact, kubectl string) {
 			g.t.Errorf("kubectl %s: exit code %d\n%s", strings.Join(args, " "), code, text)
 		}
 	}
+	for args, want := range map[string]string{"auth can-i list pods": "yes", "auth can-i delete pods": "no", "auth can-i --list -n default": "[get list watch]",
+		"auth whoami": "system:anonymous"} {
+		if text, _ := g.run(kubectl, then, strings.Fields(args)); !strings.Contains(text, want) {
+			g.t.Errorf("kubectl %s: %s", args, text)
+		}
+	}
 	for _, args := range [][]string{{"explain", "pods.spec.containers"}, {"explain", "deployments", "--recursive"}, {"explain", "csinodes"}} {
 		want, _ := g.run(kubectl, real.URL, args)
 		if got, _ := g.run(kubectl, then, args); got != want {

@@ -11,10 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +99,47 @@ func (p *past) rights(t *testing.T) {
 			t.Errorf("a review says that the %s may %s, want %s", what, got, want)
 		}
 	}
+	whoAndWhat(t, reader, must[kubernetes.Interface](t)(kubernetes.NewForConfig(p.kube.UserConfig(p.kube.Address, servers.Reader.Token))))
+	self := must[*authentication.SelfSubjectReview](t)(impersonated.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authentication.SelfSubjectReview{}, metav1.CreateOptions{}))
+	if user := self.Status.UserInfo; user.Username != servers.Reader.Name || !slices.Equal(user.Groups, []string{"system:authenticated"}) {
+		t.Errorf("who is impersonated: %+v", user)
+	}
 	p.open(t)
+}
+
+// whoAndWhat compares the reviews of a client of the log with those of the same user at the API server, of whose rules only those of
+// reading are left.
+func whoAndWhat(t *testing.T, past, present kubernetes.Interface) {
+	t.Helper()
+	var who []authentication.UserInfo
+	var rules []authorization.SubjectRulesReviewStatus
+	for _, c := range []kubernetes.Interface{past, present} {
+		self := must[*authentication.SelfSubjectReview](t)(c.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authentication.SelfSubjectReview{}, metav1.CreateOptions{}))
+		lied := authorization.SubjectRulesReviewStatus{ResourceRules: []authorization.ResourceRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}}
+		all := must[*authorization.SelfSubjectRulesReview](t)(c.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+			&authorization.SelfSubjectRulesReview{Spec: authorization.SelfSubjectRulesReviewSpec{Namespace: "default"}, Status: lied}, metav1.CreateOptions{}))
+		who, rules = append(who, self.Status.UserInfo), append(rules, all.Status)
+	}
+	if !reflect.DeepEqual(who[0], who[1]) {
+		t.Errorf("a client of the log is %+v, and at the API server %+v", who[0], who[1])
+	}
+	want := []authorization.ResourceRule{}
+	for _, r := range rules[1].ResourceRules {
+		if r.Verbs = retained(r.Verbs, verbs); len(r.Verbs) > 0 {
+			want = append(want, r)
+		}
+	}
+	if !reflect.DeepEqual(rules[0].ResourceRules, want) || len(want) < 2 || len(rules[0].NonResourceRules) == 0 || rules[0].Incomplete {
+		t.Errorf("a client of the log may\n%+v, and at the API server\n%+v", rules[0], rules[1])
+	}
+	local := func(c kubernetes.Interface) error {
+		_, err := c.AuthorizationV1().LocalSubjectAccessReviews("default").Create(t.Context(), &authorization.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: "default"},
+			Spec: authorization.SubjectAccessReviewSpec{User: "somebody", ResourceAttributes: &authorization.ResourceAttributes{Verb: "list", Resource: "configmaps", Namespace: "default"}}}, metav1.CreateOptions{})
+		return err
+	}
+	if a, b := local(past), local(present); !apierrors.IsForbidden(a) || a.Error() != b.Error() {
+		t.Errorf("a review of another user: %v, and at the API server: %v", a, b)
+	}
 }
 
 // reviewed returns what a client may do, by reviews as k9s asks for them.
@@ -151,7 +193,7 @@ var attacks = map[string]string{
 	"a body after a 100":        "POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 250000\r\n\r\n",
 	"a watch that gets a 401":   "GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n",
 	"a request that gets an ok": "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n",
-	"a review":                  "POST " + reviewPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n{",
+	"a review":                  "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n{",
 	"half a request after one":  "GET /version HTTP/1.1\r\nHost: x\r\n\r\nGET /version HTTP/1.1\r\nHost",
 	"a moment that gets a 401":  "GET /at/1000h/api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n",
 }

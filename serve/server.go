@@ -46,13 +46,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
-	isReview := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, reviewPath)
-	if !isReview && r.Method != http.MethodGet && r.Method != http.MethodHead {
+	q, err := s.parse(r)
+	isReview := err == nil && r.Method == http.MethodPost && q.isReview()
+	switch {
+	case !isReview && r.Method != http.MethodGet && r.Method != http.MethodHead:
 		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
 			r.Method+" is not possible: this is the log of a cluster, which can only be read")
-	}
-	q, err := s.parse(r)
-	switch {
 	case err != nil:
 		return err
 	case isReview:

@@ -20,8 +20,8 @@ import (
 // Reviews lets the API server decide, as it does for its own requests. A TokenReview returns the user whose token it is. A
 // SubjectAccessReview returns whether that user has the right to the resource, or to the path (nonResourceURLs in a ClusterRole).
 type Reviews struct {
-	tokens, access rest.Interface
-	now            func() time.Time
+	tokens, access, asClient rest.Interface // asClient has no credentials of its own
+	now                      func() time.Time
 	// Refusals have a cache of their own, so that an attacker's wrong tokens evict no answer that allows.
 	allowed *lru.Cache[reviewed, time.Time] // time of the answer
 	refused *lru.Cache[reviewed, refusal]
@@ -72,9 +72,13 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare SubjectAccessReviews: %w", err)
 	}
+	asClient, err := kubeapi.Group(rest.AnonymousClientConfig(config), authorization.SchemeGroupVersion, authorization.AddToScheme)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the reviews of clients: %w", err)
+	}
 	allowed, err1 := lru.New[reviewed, time.Time](mostAnswers)
 	refused, err2 := lru.New[reviewed, refusal](mostAnswers)
-	return &Reviews{tokens: tokens, access: access, now: time.Now, allowed: allowed, refused: refused,
+	return &Reviews{tokens: tokens, access: access, asClient: asClient, now: time.Now, allowed: allowed, refused: refused,
 		unknown: make(chan struct{}, mostUnknown)}, errors.Join(err1, err2)
 }
 
@@ -119,16 +123,26 @@ func (r *Reviews) ask(ctx context.Context, token string, asked *Asked, known boo
 			return nil, fmt.Errorf("review a token: %d others have waited for %s: %w", mostUnknown, reviewTimeout, ctx.Err())
 		}
 	}
+	user, decision, failed := r.user(ctx, token, asked)
+	if decision != nil || failed != nil {
+		return decision, failed
+	}
+	user.ResourceAttributes, user.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
+	return r.review(ctx, user)
+}
+
+// user returns who the bearer of a token is, or whom the bearer may impersonate.
+func (r *Reviews) user(ctx context.Context, token string, asked *Asked) (user Asked, decision, failed error) {
 	var who authentication.TokenReview
 	err := r.tokens.Post().Resource("tokenreviews").
 		Body(&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}).Do(ctx).Into(&who)
 	if err != nil {
-		return nil, fmt.Errorf("review a token (%s): %w", needs, err)
+		return user, nil, fmt.Errorf("review a token (%s): %w", needs, err)
 	}
 	if !who.Status.Authenticated {
-		return ErrUnknownToken, nil
+		return user, ErrUnknownToken, nil
 	}
-	user := Asked{User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
+	user = Asked{User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
 		Extra: map[string]authorization.ExtraValue{}}
 	for key, values := range who.Status.User.Extra {
 		user.Extra[key] = authorization.ExtraValue(values)
@@ -136,15 +150,14 @@ func (r *Reviews) ask(ctx context.Context, token string, asked *Asked, known boo
 	for _, right := range impersonations(asked) {
 		user.ResourceAttributes = right
 		if decision, failed = r.review(ctx, user); decision != nil || failed != nil {
-			return decision, failed
+			return user, decision, failed
 		}
 	}
 	if asked.User != "" {
 		user = *asked
 		user.Groups = groupsOf(asked)
 	}
-	user.ResourceAttributes, user.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
-	return r.review(ctx, user)
+	return user, nil, nil
 }
 
 // review asks the API server whether a user has one right.
