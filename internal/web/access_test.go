@@ -244,4 +244,12 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	if err := r.Allow(ctx, "good", path("/metrics")); err != nil || good.Load() != 2 {
 		t.Errorf("a token that was allowed before: %v", err)
 	}
+	for i := range 20 {
+		if err := r.Allow(ctx, "good", path("/other/"+strconv.Itoa(i))); err != nil {
+			t.Fatalf("another question of a known token: %v", err)
+		}
+	}
+	if good.Load() != 2 {
+		t.Errorf("the token was reviewed %d times", good.Load())
+	}
 }

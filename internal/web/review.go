@@ -22,10 +22,11 @@ import (
 type Reviews struct {
 	tokens, access, asClient rest.Interface // asClient has no credentials of its own
 	now                      func() time.Time
-	// Refusals have a cache of their own, so that an attacker's wrong tokens evict no answer that allows.
-	allowed *lru.Cache[reviewed, time.Time] // time of the answer
+	// Refusals have a cache of their own, so that an attacker's wrong tokens evict no answer that allows, and no user.
+	users   *lru.Cache[reviewed, user]      // by token
+	allowed *lru.Cache[reviewed, time.Time] // time of the token's review
 	refused *lru.Cache[reviewed, refusal]
-	// unknown has a place for each review of a token that was not allowed before. So such reviews wait here, and do not fill the
+	// unknown has a place for each review of a token that was never seen. So such reviews wait here, and do not fill the
 	// clients' rate limits, which would delay the others.
 	unknown chan struct{}
 }
@@ -42,6 +43,12 @@ type reviewed [sha256.Size]byte
 func hashOf(token string, asked *Asked) reviewed {
 	text, _ := json.Marshal(asked) // can't fail: it has only texts and maps of texts
 	return sha256.Sum256(fmt.Appendf(text, " %s", token))
+}
+
+// user is the bearer of a token.
+type user struct {
+	Asked
+	time time.Time // of the token's review
 }
 
 type refusal struct {
@@ -76,10 +83,11 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the reviews of clients: %w", err)
 	}
-	allowed, err1 := lru.New[reviewed, time.Time](mostAnswers)
-	refused, err2 := lru.New[reviewed, refusal](mostAnswers)
-	return &Reviews{tokens: tokens, access: access, asClient: asClient, now: time.Now, allowed: allowed, refused: refused,
-		unknown: make(chan struct{}, mostUnknown)}, errors.Join(err1, err2)
+	users, err1 := lru.New[reviewed, user](mostAnswers)
+	allowed, err2 := lru.New[reviewed, time.Time](mostAnswers)
+	refused, err3 := lru.New[reviewed, refusal](mostAnswers)
+	return &Reviews{tokens: tokens, access: access, asClient: asClient, now: time.Now, users: users, allowed: allowed, refused: refused,
+		unknown: make(chan struct{}, mostUnknown)}, errors.Join(err1, err2, err3)
 }
 
 // Allow asks the API server, unless an answer is cached.
@@ -93,7 +101,7 @@ func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 	if last, known := r.refused.Get(question); known && r.now().Sub(last.time) < refusedFor {
 		return last.err
 	}
-	err, failed := r.ask(ctx, token, &asked, known)
+	reviewedAt, err, failed := r.ask(ctx, token, &asked)
 	switch {
 	case failed != nil && known && age < allowedForOutage:
 		return nil
@@ -104,60 +112,77 @@ func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 		r.refused.Add(question, refusal{err, r.now()})
 	default:
 		r.refused.Remove(question)
-		r.allowed.Add(question, r.now())
+		r.allowed.Add(question, reviewedAt)
 	}
 	return err
 }
 
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
-// ask returns the API server's decision, or why there is none. known is true if it allowed the same before.
-func (r *Reviews) ask(ctx context.Context, token string, asked *Asked, known bool) (decision, failed error) {
+// ask returns the API server's decision, or why there is none, and when it reviewed the token.
+func (r *Reviews) ask(ctx context.Context, token string, asked *Asked) (at time.Time, decision, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the waits before a request is sent
 	defer cancel()
-	if !known {
+	u, decision, failed := r.sender(ctx, token, asked)
+	if decision != nil || failed != nil {
+		return at, decision, failed
+	}
+	u.ResourceAttributes, u.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
+	decision, failed = r.review(ctx, u.Asked)
+	return u.time, decision, failed
+}
+
+// bearer returns the user whose token it is.
+func (r *Reviews) bearer(ctx context.Context, token string) (u user, decision, failed error) {
+	hash := hashOf(token, nil)
+	u, seen := r.users.Get(hash)
+	switch {
+	case seen && r.now().Sub(u.time) < allowedFor:
+		return u, nil, nil
+	case !seen:
 		select {
 		case r.unknown <- struct{}{}:
 			defer func() { <-r.unknown }()
 		case <-ctx.Done():
-			return nil, fmt.Errorf("review a token: %d others have waited for %s: %w", mostUnknown, reviewTimeout, ctx.Err())
+			return u, nil, fmt.Errorf("review a token: %d others have waited for %s: %w", mostUnknown, reviewTimeout, ctx.Err())
 		}
 	}
-	user, decision, failed := r.user(ctx, token, asked)
-	if decision != nil || failed != nil {
-		return decision, failed
-	}
-	user.ResourceAttributes, user.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
-	return r.review(ctx, user)
-}
-
-// user returns who the bearer of a token is, or whom the bearer may impersonate.
-func (r *Reviews) user(ctx context.Context, token string, asked *Asked) (user Asked, decision, failed error) {
 	var who authentication.TokenReview
+	now := r.now()
 	err := r.tokens.Post().Resource("tokenreviews").
 		Body(&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}).Do(ctx).Into(&who)
-	if err != nil {
-		return user, nil, fmt.Errorf("review a token (%s): %w", needs, err)
+	switch {
+	case err != nil:
+		return u, nil, fmt.Errorf("review a token (%s): %w", needs, err)
+	case !who.Status.Authenticated:
+		r.users.Remove(hash)
+		return u, ErrUnknownToken, nil
 	}
-	if !who.Status.Authenticated {
-		return user, ErrUnknownToken, nil
-	}
-	user = Asked{User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
-		Extra: map[string]authorization.ExtraValue{}}
+	u = user{Asked{User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
+		Extra: map[string]authorization.ExtraValue{}}, now}
 	for key, values := range who.Status.User.Extra {
-		user.Extra[key] = authorization.ExtraValue(values)
+		u.Extra[key] = authorization.ExtraValue(values)
+	}
+	r.users.Add(hash, u)
+	return u, nil, nil
+}
+
+// sender returns the bearer of a token, or the user whom the bearer may impersonate.
+func (r *Reviews) sender(ctx context.Context, token string, asked *Asked) (u user, decision, failed error) {
+	if u, decision, failed = r.bearer(ctx, token); decision != nil || failed != nil {
+		return u, decision, failed
 	}
 	for _, right := range impersonations(asked) {
-		user.ResourceAttributes = right
-		if decision, failed = r.review(ctx, user); decision != nil || failed != nil {
-			return user, decision, failed
+		u.ResourceAttributes = right
+		if decision, failed = r.review(ctx, u.Asked); decision != nil || failed != nil {
+			return u, decision, failed
 		}
 	}
 	if asked.User != "" {
-		user = *asked
-		user.Groups = groupsOf(asked)
+		u.Asked = *asked
+		u.Groups = groupsOf(asked)
 	}
-	return user, nil, nil
+	return u, nil, nil
 }
 
 // review asks the API server whether a user has one right.

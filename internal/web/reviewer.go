@@ -25,9 +25,9 @@ func (r *Reviews) Who(request *http.Request) (who authentication.UserInfo, err e
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), reviewTimeout)
 	defer cancel()
-	user, decision, failed := r.user(ctx, bearer(request), &asked)
-	who = authentication.UserInfo{Username: user.User, UID: user.UID, Groups: user.Groups, Extra: map[string]authentication.ExtraValue{}}
-	for key, values := range user.Extra {
+	u, decision, failed := r.sender(ctx, bearer(request), &asked)
+	who = authentication.UserInfo{Username: u.User, UID: u.UID, Groups: u.Groups, Extra: map[string]authentication.ExtraValue{}}
+	for key, values := range u.Extra {
 		who.Extra[key] = authentication.ExtraValue(values)
 	}
 	return who, errors.Join(decision, failed)
