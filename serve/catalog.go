@@ -131,7 +131,7 @@ func (all *views) described(ctx context.Context, v *view, moment time.Time) (res
 		return nil, err
 	}
 	for _, o := range read.objects {
-		if r := customResource(o.Body, found); r != nil {
+		if r := all.definitions.resourceOf(o, found); r != nil {
 			found[r.ID()] = r
 		}
 	}

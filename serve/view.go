@@ -43,12 +43,13 @@ type collection struct{ Resource, Namespace, Name string }
 
 // views caches the last views, which many requests share: pages of a list, and the catalog. Several requests read a view once.
 type views struct {
-	log      sinks.Reader
-	follower *query.Follower
-	recent   *lru.Cache[viewID, *view]
-	reading  singleflight.Group
-	places   chan struct{}       // has an element for each request that waits for a view
-	lists    *semaphore.Weighted // room for lists with more objects than are read at a time, until they are sent
+	log         sinks.Reader
+	follower    *query.Follower
+	recent      *lru.Cache[viewID, *view]
+	reading     singleflight.Group
+	definitions definitions
+	places      chan struct{}       // has an element for each request that waits for a view
+	lists       *semaphore.Weighted // room for lists with more objects than are read at a time, until they are sent
 }
 
 func newViews(log sinks.Reader) *views {

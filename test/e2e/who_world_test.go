@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/audit"
+	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -123,9 +124,12 @@ func (w *whoWorld) awaitComplete(t *testing.T) {
 	if w.marker == nil {
 		w.marker = NewWriter(t, w.kube.Config, 1, nil)
 	}
-	marks := w.marker.Marks(whoKinds)
-	for _, l := range w.logs {
-		l.awaitMarks(t, marks)
+	for id, version := range w.marker.Marks(whoKinds) {
+		for _, l := range w.logs {
+			stream := change.ParseStream(id)
+			stream = change.NewStream(stream.Resource, "", l.Env["KUBECDC_LABEL_SELECTOR"], "")
+			l.AwaitMarks(t, map[change.StreamID]change.ResourceVersion{stream.ID(): version})
+		}
 	}
 }
 
