@@ -26,16 +26,17 @@ import (
 
 // Server serves one cluster's log.
 type Server struct {
-	log    sinks.Reader
-	access web.Access // or nil for everybody
-	views  *views
-	slog   *slog.Logger
-	now    func() time.Time
+	log      sinks.Reader
+	access   web.Access // or nil for everybody
+	views    *views
+	slog     *slog.Logger
+	now      func() time.Time
+	reviewed time.Duration // how often a watch's right is reviewed
 }
 
 // New returns a server of a log. access decides who may read it, or is nil for everybody. The caller closes the log.
 func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
-	return &Server{log: log, access: access, slog: logger, now: time.Now, views: newViews(log)}
+	return &Server{log: log, access: access, slog: logger, now: time.Now, reviewed: reviewInterval, views: newViews(log)}
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

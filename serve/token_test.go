@@ -1,14 +1,19 @@
 package serve
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/web"
 )
 
 // A client that may list Pods gets no Secrets by the token of another list.
@@ -41,5 +46,48 @@ func TestATokenContinuesItsOwnListAlone(t *testing.T) {
 				t.Errorf("%s with the token of %s: %d %s", path, listed, a.code, a.body)
 			}
 		}
+	}
+}
+
+// revocable allows everything until it has another error.
+type revocable struct{ err atomic.Pointer[error] }
+
+func (a *revocable) Allow(context.Context, string, web.Asked) error {
+	if err := a.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// A watch ends soon after its client has lost the right to it, and goes on while nobody can say.
+func TestAWatchEndsWithItsRight(t *testing.T) {
+	_, reader := sqliteLog(t)
+	for lost, want := range map[error]int32{web.ErrNotAllowed: http.StatusForbidden, web.ErrUnknownToken: http.StatusUnauthorized, errors.New("the API server is away"): 0} {
+		access := &revocable{}
+		s := New(reader, access, slog.New(slog.DiscardHandler))
+		s.reviewed = time.Millisecond
+		q := everything()
+		q.plural, q.Watch = "pods", true
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/pods?watch=1", nil)
+		r.Header.Set("Authorization", "Bearer any")
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &watcher{Server: s, q: q, w: httptest.NewRecorder(), may: func() error { return s.may(r, q, q.asked()) }}
+		ended := make(chan error, 1)
+		go func() { ended <- w.writeAll(ctx, nil, nil) }()
+		access.err.Store(&lost)
+		if want == 0 {
+			select {
+			case err := <-ended:
+				t.Errorf("%v: the watch ends with %v", lost, err)
+			case <-time.After(50 * time.Millisecond):
+			}
+			cancel()
+			<-ended
+			continue
+		}
+		if err := <-ended; s.statusOf(err).Code != want {
+			t.Errorf("%v: the watch ends with %v", lost, err)
+		}
+		cancel()
 	}
 }

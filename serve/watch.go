@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
@@ -16,6 +17,9 @@ import (
 
 // bookmarkInterval is the time between two bookmarks.
 const bookmarkInterval = 20 * time.Second
+
+// reviewInterval is the time after which a watch makes sure again that its client may watch.
+const reviewInterval = 20 * time.Second
 
 // mostWatched is how long a watch lasts, unless the client asks for less.
 const mostWatched = 30 * time.Minute
@@ -33,6 +37,7 @@ type watcher struct {
 	from     change.ResourceVersion   // version at which the watch begins
 	newest   map[change.StreamID]change.ResourceVersion
 	held     heldGap
+	may      func() error // whether the client may still watch
 }
 
 // watch answers with the changes after a version, past and future ones. A watch of a moment gets only bookmarks, since a moment does
@@ -59,7 +64,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	w.Header().Set("Content-Type", "application/json")
 	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w,
 		flush: http.NewResponseController(w).Flush, matches: matches, version: v.version,
-		newest: map[change.StreamID]change.ResourceVersion{}}
+		newest: map[change.StreamID]change.ResourceVersion{}, may: func() error { return s.may(r, q, q.asked()) }}
 	if err := out.run(ctx); err != nil && ctx.Err() == nil {
 		return out.fail(err)
 	}
@@ -141,8 +146,9 @@ func (w *watcher) following(ctx context.Context, from change.ResourceVersion, li
 
 // writeAll writes changes and bookmarks until the watch ends, or the reading of changes is done.
 func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, done <-chan error) (err error) {
-	tick := time.NewTicker(bookmarkInterval)
+	tick, review := time.NewTicker(bookmarkInterval), time.NewTicker(w.reviewed)
 	defer tick.Stop()
+	defer review.Stop()
 	for err == nil {
 		var retry <-chan time.Time
 		if len(w.held.changes) > 0 {
@@ -157,6 +163,10 @@ func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, don
 			err = w.release(ctx, false)
 		case <-tick.C:
 			err = w.bookmark(nil)
+		case <-review.C:
+			if refused := w.may(); apierrors.IsForbidden(refused) || apierrors.IsUnauthorized(refused) {
+				return refused
+			} // with another error the watch goes on
 		case l := <-changes:
 			err = w.next(ctx, &l)
 		}

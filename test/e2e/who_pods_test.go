@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
 )
 
@@ -122,7 +123,7 @@ func (r *requesters) podRequest(l *sinks.Logged) string {
 	grace := func(o []byte) string { return textAt(o, "metadata deletionGracePeriodSeconds") }
 	disrupted := func(o []byte) bool { return strings.Contains(textAt(o, "status conditions"), "DisruptionTarget") }
 	switch {
-	case l.Stream.ID() != "pods" || l.Before == nil || l.After == nil:
+	case change.ResourceOf(l.Stream.ID()).ID() != "pods" || l.Before == nil || l.After == nil:
 	case textAt(l.Before, "spec nodeName") != textAt(l.After, "spec nodeName"):
 		return r.bound[l.UID]
 	case deleting(l.Before) && grace(l.Before) != "0" && grace(l.After) == "0":

@@ -457,7 +457,7 @@ func (r *requesters) truth(l *sinks.Logged) (id, user string) {
 	}
 	resource := change.ResourceOf(l.Stream.ID()).ID()
 	switch {
-	case !r.controlled:
+	case !r.controlled, l.Op == change.Delete && !l.Inferred && r.obscure(l): // it left the selection, by one of several requests
 		return "", ""
 	case l.Op == change.Delete && strings.HasPrefix(l.Namespace, "gone-"):
 		return act(remover, "deletecollection", resource, l.Namespace, ""), remover
