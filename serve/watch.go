@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
+	"kubecdc/internal/web"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -65,10 +66,22 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w,
 		flush: http.NewResponseController(w).Flush, matches: matches, version: v.version,
 		newest: map[change.StreamID]change.ResourceVersion{}, may: func() error { return s.may(r, q, q.asked()) }}
-	if err := out.run(ctx); err != nil && ctx.Err() == nil {
-		return out.fail(err)
+	if web.IsSocket(r) {
+		return out.bySocket(ctx, r)
 	}
-	return nil
+	return out.end(ctx, out.run(ctx))
+}
+
+// end ends a watch with an error event, unless its time is over or its client has left.
+func (w *watcher) end(ctx context.Context, why error) error {
+	if why == nil || ctx.Err() != nil {
+		return nil
+	}
+	body, err := json.Marshal(w.statusOf(why))
+	if err == nil {
+		err = w.write("ERROR", body)
+	}
+	return err
 }
 
 func (w *watcher) run(ctx context.Context) error {
@@ -295,14 +308,5 @@ func (w *watcher) bookmark(annotations map[string]string) error {
 
 func (w *watcher) write(kind string, body []byte) error {
 	_, err := w.w.Write([]byte(`{"type":"` + kind + `","object":` + string(body) + "}\n"))
-	return err
-}
-
-// fail ends a watch with an error event.
-func (w *watcher) fail(err error) error {
-	body, err := json.Marshal(w.statusOf(err))
-	if err == nil {
-		err = w.write("ERROR", body)
-	}
 	return err
 }

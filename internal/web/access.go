@@ -54,6 +54,9 @@ func bearer(r *http.Request) string {
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
 	}
+	if token, _ := socketToken(r); token != "" {
+		return token
+	}
 	_, password, _ := r.BasicAuth()
 	return password
 }

@@ -18,8 +18,20 @@ type connections struct {
 }
 
 type connectionState struct {
-	active bool   // a request has begun
-	since  uint64 // number of the event that set this state
+	active   bool   // a request has begun
+	hijacked bool   // the HTTP server does not know it any more
+	since    uint64 // number of the event that set this state
+}
+
+// closeHijacked closes the connections that the HTTP server does not.
+func (c *connections) closeHijacked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for conn, s := range c.open {
+		if s.hijacked {
+			_ = conn.Close()
+		}
+	}
 }
 
 // changed records a connection's new state. It is the ConnState of an http.Server.
@@ -29,12 +41,13 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if state == http.StateClosed || state == http.StateHijacked {
+	if state == http.StateClosed {
 		delete(c.open, conn)
 		return
 	}
 	c.events++
-	c.open[conn] = connectionState{state == http.StateActive, c.events}
+	hijacked := state == http.StateHijacked // whoever has it now tells when it is closed
+	c.open[conn] = connectionState{hijacked || state == http.StateActive, hijacked, c.events}
 	if len(c.open) > c.most {
 		longest := c.longest(conn)
 		delete(c.open, longest)

@@ -31,9 +31,10 @@ type Options struct {
 
 // Server is a server of HTTP/1.1, whose connections have one request at a time.
 type Server struct {
-	http     *http.Server
-	listener net.Listener
-	within   time.Duration
+	http        *http.Server
+	listener    net.Listener
+	within      time.Duration
+	connections *connections
 }
 
 // Listen returns a server, or the *net.OpError of listening.
@@ -42,10 +43,11 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, within: cmp.Or(o.Within, answerWithin)}
+	s := &Server{listener: l, within: cmp.Or(o.Within, answerWithin),
+		connections: &connections{most: o.MostConnections, open: map[net.Conn]connectionState{}}}
 	s.http = &http.Server{ReadTimeout: readWithin, WriteTimeout: s.within, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
-		ConnState: (&connections{most: o.MostConnections, open: map[net.Conn]connectionState{}}).changed,
+		ConnState: s.connections.changed,
 		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	s.http.Protocols.SetHTTP1(true)
 	if o.TLSCert != "" {
@@ -80,6 +82,7 @@ func (s *Server) URL() string {
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	defer s.connections.closeHijacked()
 	if err := s.http.Shutdown(ctx); err == nil {
 		return nil
 	}
@@ -93,7 +96,7 @@ func (s *Server) Long(next http.Handler) http.Handler {
 		if r.ContentLength == 0 {
 			_ = c.SetReadDeadline(time.Time{}) // only the end of the connection is still to be read
 		}
-		l := &long{w, c, s.within}
+		l := &long{w, c, s.within, s.connections}
 		next.ServeHTTP(l, r)
 		l.extend() // for the answer's end, which is written after this
 	})
@@ -102,8 +105,9 @@ func (s *Server) Long(next http.Handler) http.Handler {
 // long is a ResponseWriter with a deadline for each part of the answer, not for all of it.
 type long struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	within  time.Duration
+	control     *http.ResponseController
+	within      time.Duration
+	connections *connections
 }
 
 func (l *long) extend() { _ = l.control.SetWriteDeadline(time.Now().Add(l.within)) }

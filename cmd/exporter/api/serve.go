@@ -152,11 +152,17 @@ func openCluster(c *cobra.Command, settings *config.Config) func(string) (sinks.
 	}
 }
 
-// onlyForLoopback refuses requests for other hosts, since a page in a browser can resolve its own name to this address.
+// onlyForLoopback refuses requests for other hosts, since a page in a browser can resolve its own name to this address. It refuses
+// WebSockets of other pages, which may read the answer.
 func onlyForLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host := (&url.URL{Host: r.Host}).Hostname(); !config.Loopback(net.JoinHostPort(host, "0")) {
-			http.Error(w, "ask for 127.0.0.1 or localhost, not for "+strconv.Quote(host), http.StatusForbidden)
+		isLoopback := func(u *url.URL) bool { return config.Loopback(net.JoinHostPort(u.Hostname(), "0")) }
+		if host := (&url.URL{Host: r.Host}); !isLoopback(host) {
+			http.Error(w, "ask for 127.0.0.1 or localhost, not for "+strconv.Quote(host.Hostname()), http.StatusForbidden)
+			return
+		}
+		if page, err := url.Parse(r.Header.Get("Origin")); web.IsSocket(r) && (err != nil || !isLoopback(page)) {
+			http.Error(w, "a WebSocket without a login is for pages of this machine", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
