@@ -33,15 +33,15 @@ func whoSize(t *testing.T) (writes int, logs []string) {
 // the others come twice, late and in any order. Every author that is named as certain is right, and most authors are certain.
 func TestWhoMadeEachChange(t *testing.T) {
 	for name, test := range map[string]whoCase{
-		"policy":                    {level: "Metadata", policy: true, least: 0.93, always: true}, // most retried writes, and deletecollections and evictions, can't be exact
-		"Metadata":                  {level: "Metadata"},
-		"RequestResponse":           {level: "RequestResponse", always: true},
-		"ignored":                   {level: "Metadata", policy: true, hidden: ignoredWrites},
-		"ignored, RequestResponse":  {level: "RequestResponse", hidden: ignoredWrites},
-		"selected":                  {level: "Metadata", policy: true, hidden: selectedWrites},
-		"selected, RequestResponse": {level: "RequestResponse", hidden: selectedWrites},
-		"gaps":                      {level: "Metadata", policy: true, gaps: true},
-		"gaps, RequestResponse":     {level: "RequestResponse", gaps: true},
+		"policy":                   {level: "Metadata", policy: true, least: 0.93, always: true}, // most retried writes, and deletecollections and evictions, can't be exact
+		"Metadata":                 {level: "Metadata"},
+		"RequestResponse":          {level: "RequestResponse", always: true},
+		"ignored":                  {level: "Metadata", policy: true, hidden: ignoredWrites},
+		"ignored RequestResponse":  {level: "RequestResponse", hidden: ignoredWrites},
+		"selected":                 {level: "Metadata", policy: true, hidden: selectedWrites},
+		"selected RequestResponse": {level: "RequestResponse", hidden: selectedWrites},
+		"gaps":                     {level: "Metadata", policy: true, gaps: true},
+		"gaps RequestResponse":     {level: "RequestResponse", gaps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !test.always && os.Getenv("KUBECDC_WHO_WRITES") == "" {
