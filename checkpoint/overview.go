@@ -53,3 +53,15 @@ func RetainedControls(controls []change.Control) (retained []change.Control) {
 
 // ControlLost is the type under which the last gap of a log that has lost records is stored, since later gaps don't replace it.
 const ControlLost change.ControlType = "lost"
+
+// Losses returns each stream's last gap that says that the log has lost records.
+func Losses(ctx context.Context, store Overview) (map[change.StreamID]*change.Gap, error) {
+	controls, err := store.LastControls(ctx)
+	lost := map[change.StreamID]*change.Gap{}
+	for _, c := range controls {
+		if c.Gap != nil && c.Gap.Lost() {
+			lost[c.Stream] = c.Gap
+		}
+	}
+	return lost, err
+}

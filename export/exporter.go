@@ -119,10 +119,11 @@ func Run(ctx context.Context, config Config, given Parts) error {
 	}
 	group.Go(func() error { return parts.Server.OtherCluster(ctx) })
 	group.Go(func() error { return ownSlots(ctx, config, parts, selected) })
-	group.Go(func() error {
-		for checkpoint.InPlace(parts.Store) == nil && wait.For(ctx, time.Second) == nil {
+	group.Go(func() (err error) {
+		for err == nil && wait.For(ctx, time.Second) == nil {
+			err = checkpoint.InPlace(parts.Store)
 		}
-		return checkpoint.InPlace(parts.Store)
+		return err
 	})
 	err := cmp.Or(group.Wait(), checkpoint.InPlace(parts.Store))
 	if errors.Is(err, sqlitefile.ErrMoved) {

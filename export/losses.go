@@ -55,12 +55,10 @@ func (s *slot) lostVersions(ctx context.Context, stored []change.Position) (map[
 	if !slices.ContainsFunc(stored, func(p change.Position) bool { return p.ResourceVersion == change.UnknownVersion }) {
 		return nil, nil
 	}
-	controls, err := s.parts.Store.LastControls(ctx)
+	gaps, err := checkpoint.Losses(ctx, s.parts.Store)
 	lost := map[change.StreamID]change.ResourceVersion{}
-	for _, c := range controls {
-		if c.Gap != nil && c.Gap.Lost() {
-			lost[c.Stream] = c.Gap.To
-		}
+	for stream, gap := range gaps {
+		lost[stream] = gap.To
 	}
 	return lost, dependency.Tag(dependency.Checkpoint, err)
 }

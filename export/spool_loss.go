@@ -53,10 +53,16 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 // lostBeforeSpool returns what the log has lost before a spool that is no more, or nil. The next session rebuilds the inventory, and
 // records the loss.
 func (s *slot) lostBeforeSpool(ctx context.Context, o *opened) error {
-	if o.behind != nil { // nothing was forwarded
-		return o.loss
+	if o.behind == nil { // else nothing was forwarded
+		positions, err := s.positionsOf(ctx, nil)
+		if err == nil {
+			o.loss, err = s.inventory.LostBefore(ctx, o.Seq(), positions)
+		}
+		if err != nil || o.loss == nil {
+			return dependency.Tag(dependency.Checkpoint, err)
+		}
 	}
-	return s.inventory.LostBefore(ctx, o.Seq())
+	return o.loss
 }
 
 // forwardBehind makes the gap records for the first batch that is forwarded.

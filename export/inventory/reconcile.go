@@ -13,18 +13,13 @@ import (
 
 // reconcile makes the checkpoint match the opened log. It rebuilds the checkpoint if that does not know what the log has, or if
 // the log has lost what the checkpoint relies on. (An object whose deletion is lost lives in the log, but not in the checkpoint.)
-// For streams that the checkpoint does not know, it stores what the log has. It returns the loss to record, and the positions
-// before.
-func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Content, loss *sinks.LostTailError) (
-	*sinks.LostTailError, []change.Position, error) {
-	before, err := s.positions(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+// For streams that the checkpoint does not know, it stores what the log has. It returns the loss to record.
+func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Content, loss *sinks.LostTailError,
+	before []change.Position) (*sinks.LostTailError, error) {
 	loss = Concerning(loss, before)
 	if loss != nil && loss.TailRead && s.Spooled != nil { // otherwise the log ends before the spool begins
 		if spooled, err := s.Spooled(ctx, state.Seq, before); err != nil || spooled {
-			return loss, before, err
+			return loss, err
 		}
 	}
 	why, damaged, unread := loss, false, false
@@ -37,23 +32,23 @@ func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 	case len(s.unread.streams) > 0:
 		why, unread = s.unread.loss(), true
 	default:
-		return nil, before, nil
+		return nil, nil
 	}
 	more, err := s.rebuildFrom(ctx, log, state, why, before, damaged)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if unread {
 		s.unread.done()
 	}
 	after, err := s.positions(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if all := loss.Join(Concerning(more, after)).Join(lostPositions(why, before, after)); all != nil && all.Gone != nil {
-		return all, before, nil
+		return all, nil
 	}
-	return nil, before, nil
+	return nil, nil
 }
 
 // lostPositions returns the loss of positions that a rebuild has not found any more, or nil.

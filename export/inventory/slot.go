@@ -35,20 +35,21 @@ func (s *Slot) Learn(err error) {
 // returns what the log has lost, or nil, and the positions that the store had before.
 func (s *Slot) Open(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened, write Write) (
 	v *Inventory, loss *sinks.LostTailError, before []change.Position, err error) {
-	loss, err = s.rollForward(ctx, state, opened)
-	if err == nil {
-		var known *sinks.LostTailError
-		if known, err = s.lostBefore(ctx, state.Seq); err == nil {
-			if known = known.Join(s.loss); loss != nil && loss.Gone != nil {
-				loss = loss.Join(known)
-			}
-			loss, before, err = s.reconcile(ctx, state, opened.Content, cmp.Or(loss, known))
-		}
+	if loss, err = s.rollForward(ctx, state, opened); err != nil {
+		return nil, nil, nil, err
 	}
+	if before, err = s.positions(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	known, err := s.LostBefore(ctx, state.Seq, before)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return s.inventory(state, opened.Content, write), loss, before, nil
+	if known = known.Join(s.loss); loss != nil && loss.Gone != nil {
+		loss = loss.Join(known)
+	}
+	loss, err = s.reconcile(ctx, state, opened.Content, cmp.Or(loss, known), before)
+	return s.inventory(state, opened.Content, write), loss, before, err
 }
 
 // Stored returns the inventory as the store has it, only for reading, while the log is not open.

@@ -45,11 +45,13 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return p, fail(err)
 }
 
+// isLoss selects the gap records that say that the log has lost records.
+const isLoss = `type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
+
 // lastLosses returns the last gap of each wanted stream that says that the log has lost records.
 func (l *slotLog) lastLosses(ctx context.Context, wanted sinks.Selection) (map[change.StreamID]*change.Gap, error) {
 	const query = `select distinct on (stream) stream, record->'gap' from kubecdc_log.control
-		where cluster = $1 and type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'
-		order by stream, written desc, epoch desc, batch desc`
+		where cluster = $1 and ` + isLoss + ` order by stream, written desc, epoch desc, batch desc`
 	lost := map[change.StreamID]*change.Gap{}
 	var stream change.StreamID
 	var text []byte
@@ -80,7 +82,7 @@ union all
 	select cluster, stream, '', time, '', case type when '` + string(change.ControlSnapshotBegin) + `'
 		then '-infinity' else written end, epoch, batch, written, 0
 	from kubecdc_log.control where type = '` + string(change.ControlSnapshotBegin) + `'
-		or type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
+		or ` + isLoss
 
 // latestFirst is the order of moves. since is the order of the log, and several batches of one slot may have the same.
 const latestFirst = ` since desc, epoch desc, seq desc, rank desc`
