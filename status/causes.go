@@ -2,8 +2,8 @@ package status
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"kubecdc/change"
@@ -91,7 +91,7 @@ func sortProblems(all []Problem) {
 			return 0
 		case p.Count == 0:
 			return 1
-		case strings.HasPrefix(p.Text, pausedBy):
+		case p.Code == string(change.StatePaused):
 			return 3
 		}
 		return 2
@@ -104,75 +104,50 @@ func sortProblems(all []Problem) {
 // advice is what to do about a problem, and the page about it.
 type advice struct{ help, see string }
 
-// byComponent is the advice for servers and steps.
-var byComponent = map[string]advice{
+// These are codes of problems (live.Problem.Code), besides the states of streams.
+const (
+	incompleteGap = "gap"
+	notConfirmed  = "not confirmed"
+	withoutOwner  = "without owner"
+	unrecorded    = "unrecorded" // the checkpoint does not say which streams a slot has
+	spools        = "spools"
+)
+
+// advices is the advice by a problem's code, or else by its component, or by the HTTP status of the API server's answer.
+var advices = map[string]advice{
+	spools:        {"restore the sink: it gets what the spool has, in order", "docs/operations.md#spooling"},
+	live.DiskFull: {"make room on the disk: it goes on by itself", "docs/operations.md#the-file"},
+
+	string(change.StatePaused):      {"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"},
+	live.Differs:                    {"exporter verify RESOURCE names the objects, --repair corrects them", "docs/monitoring.md#kubecdcprooffailed"},
+	incompleteGap:                   {"the state of the objects is right; the gap record says what is missing", "docs/monitoring.md#kubecdcincompletegap"},
+	notConfirmed:                    {"check the state of the streams and the speed of the sink", "docs/monitoring.md#kubecdcstreamnotconfirmed"},
+	withoutOwner:                    {"read /readyz of the replicas", "docs/monitoring.md#kubecdcslotwithoutowner"},
+	unrecorded:                      {"ask its owner (--url)", "docs/monitoring.md#what-counts-as-wrong"},
+	string(change.StateUnsupported): {"leave the resource out of KUBECDC_RESOURCES", "docs/monitoring.md#kubecdcstreamrefused"},
+
 	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", ""}, // Options.SinkPage
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database or file", "docs/operations.md#the-checkpoint"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
-	"selection":           {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
+	live.Selection:        {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
 	"slots":               {"start an exporter", "docs/operations.md#the-start"},
+
+	"403":    {"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"},
+	"401":    {"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"},
+	anyOther: {"search for the message", "docs/operations.md#errors-from-a-to-z"},
 }
 
-// textAdvice is the advice for problems with a part in their text.
-type textAdvice struct {
-	part string
-	advice
-}
-
-// first is the advice for problems that may be a server's, too.
-var first = []textAdvice{
-	{"spooling, ", advice{"restore the sink: it gets what the spool has, in order", "docs/operations.md#spooling"}},
-	{"the disk is full", advice{"make room on the disk: it goes on by itself", "docs/operations.md#the-file"}},
-}
-
-// byStatus is the advice for the API server's answers.
-var byStatus = map[int32]advice{
-	http.StatusForbidden:    {"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"},
-	http.StatusUnauthorized: {"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"},
-}
-
-// byText is the advice for problems of streams and slots.
-var byText = []textAdvice{
-	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
-	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair corrects them", "docs/monitoring.md#kubecdcprooffailed"}},
-	{"changes may be missing", advice{"the state of the objects is right; the gap record says what is missing", "docs/monitoring.md#kubecdcincompletegap"}},
-	{"not confirmed to be complete", advice{"check the state of the streams and the speed of the sink", "docs/monitoring.md#kubecdcstreamnotconfirmed"}},
-	{"nobody owns it", advice{"read /readyz of the replicas", "docs/monitoring.md#kubecdcslotwithoutowner"}},
-	{unrecorded, advice{"ask its owner (--url)", "docs/monitoring.md#what-counts-as-wrong"}},
-	{"can't be exported", advice{"leave the resource out of KUBECDC_RESOURCES", "docs/monitoring.md#kubecdcstreamrefused"}},
-	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/monitoring.md#kubecdcstreamrefused"}},
-}
+const anyOther = "any other"
 
 func (m *maker) advise(p *Problem) {
-	for _, a := range first {
-		if strings.Contains(p.Text, a.part) {
-			p.Help, p.See = a.help, a.see
+	for _, key := range []string{p.Code, p.Component, strconv.Itoa(int(p.Status)), anyOther} {
+		if a, ok := advices[key]; ok {
+			p.Help, p.See = a.help, cmp.Or(a.see, m.SinkPage)
 			return
 		}
 	}
-	a, ok := byComponent[p.Component]
-	if !ok {
-		a, ok = byStatus[p.Status]
-	}
-	if ok {
-		p.Help, p.See = a.help, cmp.Or(a.see, m.SinkPage)
-		return
-	}
-	for _, a := range byText {
-		if strings.Contains(p.Text, a.part) {
-			p.Help, p.See = a.help, a.see
-			return
-		}
-	}
-	p.Help, p.See = "search for the message", "docs/operations.md#errors-from-a-to-z"
 }
-
-// unrecorded begins the problem of a slot whose streams are not recorded.
-const unrecorded = "the checkpoint does not say which streams it has"
-
-// pausedBy begins the problem of streams that a user has paused.
-const pausedBy = "paused by "
 
 // mostPast is how many past problems are shown.
 const mostPast = 5

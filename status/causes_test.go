@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -20,11 +22,11 @@ import (
 )
 
 // failing returns a status of streams that each have an error of one cause. The text may contain the stream's number.
-func failing(streams int, servers []Problem, text, cause string) *Status {
+func failing(streams int, servers []Problem, text, cause string, code ...string) *Status {
 	all := servers
 	for i := range streams {
 		p := wrongStream(change.StreamID(fmt.Sprintf("kind%d.example.com", i)), strings.ReplaceAll(text, "#", fmt.Sprint(i)), cause)
-		p.Since = now.Add(time.Duration(-i) * time.Second)
+		p.Code, p.Since = strings.Join(code, ""), now.Add(time.Duration(-i)*time.Second)
 		all = append(all, p)
 	}
 	return Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Selected: []change.StreamID{}}}}, running(all...))
@@ -50,7 +52,8 @@ func TestOneCauseOfManyStreamsIsOneProblem(t *testing.T) {
 	if s := failing(1, nil, "kind# is forbidden: no", "forbidden: no"); s.Problems[0].Text != "kind0 is forbidden: no" || s.Problems[0].Component != "stream kind0.example.com" {
 		t.Errorf("one stream's problem is %+v", s.Problems)
 	}
-	paused, other := failing(3, nil, "paused by signal #", "paused by a signal").Problems[0], failing(1, nil, "paused by signal 7", "paused by a signal").Problems[0]
+	paused := failing(3, nil, "paused by signal #", "paused by a signal", string(change.StatePaused)).Problems[0]
+	other := failing(1, nil, "paused by signal 7", "paused by a signal", string(change.StatePaused)).Problems[0]
 	if paused.Help != other.Help || !strings.Contains(paused.Help, "resume") {
 		t.Errorf("to pauses it says %q and %q", paused.Help, other.Help)
 	}
@@ -63,6 +66,24 @@ func TestTheAnswerDecidesOnTheAdvice(t *testing.T) {
 		p.Status = status
 		if s := Make(options, nil, running(p)); !strings.Contains(s.Problems[0].Help, want) {
 			t.Errorf("to %d it says %q", status, s.Problems[0].Help)
+		}
+	}
+}
+
+// What kind of problem it is decides on the advice, whatever its text.
+func TestTheKindOfAProblemDecidesOnTheAdvice(t *testing.T) {
+	no := errors.New("no")
+	for want, report := range map[string]func(*live.Exporter){
+		"exporter resume":        func(e *live.Exporter) { e.StreamState("pods", change.StatePaused, no) },
+		"leave the resource out": func(e *live.Exporter) { e.StreamState("pods", change.StateUnsupported, no) },
+		"search":                 func(e *live.Exporter) { e.StreamState("pods", change.StateWaiting, no) },
+		"make room":              func(e *live.Exporter) { e.Fails(dependency.Checkpoint, &fault.Database{Err: no, Full: true}) },
+		"exporter check":         func(e *live.Exporter) { e.Fails(dependency.Checkpoint, no) },
+	} {
+		e := live.New(slog.New(slog.DiscardHandler), 0)
+		report(e)
+		if s := Make(options, nil, e.Snapshot()); len(s.Problems) != 1 || !strings.Contains(s.Problems[0].Help, want) {
+			t.Errorf("it says %+v, want %q", s.Problems, want)
 		}
 	}
 }
@@ -118,20 +139,14 @@ func TestWhatWasWrong(t *testing.T) {
 
 // All advice leads to a section that exists.
 func TestAdviceLeadsToASection(t *testing.T) {
-	all := []advice{{see: "docs/operations.md#errors-from-a-to-z"}}
+	var all []advice
 	for _, kind := range []sinks.Kind{kafka.Kind, postgres.Kind, sqlite.Kind} {
 		all = append(all, advice{see: kind.Page})
 	}
-	for component, a := range byComponent {
-		if component != dependency.Sink { // it leads to the sink's own page
+	for key, a := range advices {
+		if key != dependency.Sink { // it leads to the sink's own page
 			all = append(all, a)
 		}
-	}
-	for _, a := range byStatus {
-		all = append(all, a)
-	}
-	for _, a := range byText {
-		all = append(all, a.advice)
 	}
 	for _, a := range all {
 		page, section, _ := strings.Cut(a.see, "#")

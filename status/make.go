@@ -139,7 +139,7 @@ func (m *maker) addStored(stored *Stored) {
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
 			s.State, s.StateSince = change.StatePaused, m.localTime(g.Answered)
-			m.blame(s, live.Problem{Text: fmt.Sprintf(pausedBy+"signal %d", g.ID), Cause: pausedBy + "a signal", Since: s.StateSince})
+			m.blame(s, live.Problem{Text: fmt.Sprintf("paused by signal %d", g.ID), Cause: "paused by a signal", Code: string(s.State), Since: s.StateSince})
 		}
 	}
 	for _, o := range stored.Owners {
@@ -268,12 +268,13 @@ func order(a, b bool) int {
 
 func (m *maker) slotProblem(s *Slot) *Problem {
 	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number)}
-	p.Text = "nobody owns it, so its streams are not read"
+	p.Text, p.Code = "nobody owns it, so its streams are not read", withoutOwner
 	switch {
 	case s.Held && (!s.unrecorded || s.Mine):
 		return nil
 	case s.Held:
-		p.Text = unrecorded + ": " + s.Owner + " has not come so far, or is of an earlier release"
+		p.Code = unrecorded
+		p.Text = "the checkpoint does not say which streams it has: " + s.Owner + " has not come so far, or is of an earlier release"
 	case s.Owner != "":
 		p.Text += ": the lease of " + s.Owner + " has ended"
 	}
@@ -293,15 +294,15 @@ func (m *maker) judgeStream(s *Stream) {
 	case s.Problem != "" || s.State == change.StateDeselected:
 	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
 		m.blame(s, live.Problem{Text: fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
-			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), Cause: live.Differs, Since: s.Proof.Time})
+			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), Cause: live.Differs, Code: live.Differs, Since: s.Proof.Time})
 	case s.Position == "" && !m.reported[s.id]:
 		m.blame(s, live.Problem{Text: "its first list is not complete"})
 	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
 		m.blame(s, live.Problem{Text: "not confirmed to be complete beyond resourceVersion " + string(s.Position),
-			Cause: "not confirmed to be complete", Since: s.Confirmed})
+			Cause: "not confirmed to be complete", Code: notConfirmed, Since: s.Confirmed})
 	case gap != nil && !gap.Complete && m.Now.Sub(gap.Time) < recent:
 		m.blame(s, live.Problem{Text: fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason),
-			Cause: "changes may be missing: " + gap.Reason, Since: gap.Time})
+			Cause: "changes may be missing: " + gap.Reason, Code: incompleteGap, Since: gap.Time})
 	}
 }
 

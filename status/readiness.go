@@ -89,7 +89,7 @@ func (r *Report) addSlots(s *live.Snapshot) {
 				p.Component, p.Text, p.Cause = v.Server, slot+p.Text, slot+p.Cause
 			}
 		case v.Held && v.StreamsKnown && v.Fill.Spool != (live.Spool{}):
-			p.Text, p.Since, p.Blocks = spooling(&v.Fill.Spool, s.Time), v.Fill.Spool.Since, v.Fill.Spool.Full
+			p.Text, p.Code, p.Since, p.Blocks = spooling(&v.Fill.Spool, s.Time), spools, v.Fill.Spool.Since, v.Fill.Spool.Full
 			if v.Fill.Spool.Why != "" {
 				p.Component, p.Text = dependency.Sink, p.Component+": "+p.Text
 			}

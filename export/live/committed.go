@@ -81,7 +81,7 @@ func (s *stream) cause(g *change.Gap) string {
 	return string(s.relist)
 }
 
-// Differs is the cause of a problem that a proof has found.
+// Differs is the code and the cause of a problem that a proof has found.
 const Differs = "objects in the log differ from the API server's (exporter verify names them)"
 
 // proven records whether the stream's objects differed from the API server's at a resourceVersion.
@@ -95,6 +95,7 @@ func (e *Exporter) proven(s *stream, p *change.Proof, version change.ResourceVer
 	}
 	s.Differs = e.problem(s.Differs, fault.WithPublic(fmt.Errorf("its objects in the log differ from the API server's at resourceVersion "+
 		"%s: %s (exporter verify names them)", version, p), Differs))
+	s.Differs.Code = Differs
 }
 
 // Checkpointed records a commit of the checkpoint, which may have several batches, and how long it took.

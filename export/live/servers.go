@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ type Problem struct {
 	Text     string    `json:"problem"` // without passwords and names of objects
 	Since    time.Time `json:"since,omitzero"`
 	Cause    string    `json:"-"` // the text without what differs between streams that have one cause, or empty: it is the text
+	Code     string    `json:"-"` // Differs, DiskFull, the stream's state, or one of package status: the advice goes by it
 	Status   int32     `json:"-"` // the HTTP status with which the API server has answered, or 0
 	Recovery Recovery  `json:"-"` // its progress, if it is one
 }
@@ -36,6 +38,9 @@ type Server struct {
 
 // Selection is the component for selected resources that do not exist. Existing ones are exported meanwhile.
 const Selection = "selection"
+
+// DiskFull is the code of a problem that ends by itself once the disk has room.
+const DiskFull = "disk full"
 
 // start is the component for what the start waits for.
 const start = "start"
@@ -84,6 +89,9 @@ func (e *Exporter) setProblem(all map[string]*Problem, component string, err err
 func (e *Exporter) problem(before *Problem, err error) *Problem {
 	hide := func(text string) string { return plain.HideNames(plain.Redact(text)) }
 	p := &Problem{Text: hide(err.Error()), Cause: hide(fault.Public(err)), Status: reflector.StatusCode(err), Since: e.Now()}
+	if database, ok := errors.AsType[*fault.Database](err); ok && database.Full {
+		p.Code = DiskFull
+	}
 	if before != nil {
 		p.Since = before.Since
 	}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -213,6 +214,7 @@ func (e *Exporter) StreamState(id change.StreamID, state change.StreamState, err
 	switch {
 	case err != nil:
 		s.Problem = e.problem(s.Problem, err)
+		s.Problem.Code = cmp.Or(s.Problem.Code, string(state))
 		s.Refused = state == change.StateRefused || state == change.StateUnsupported
 		e.countError(state, err)
 		e.beginning.end(s, false)

@@ -15,6 +15,7 @@ type Database struct {
 	Where string // the database, without the password, or the file
 	Err   error
 	Hint  string // what the user can do, or empty
+	Full  bool   // the disk is full
 	Gone  bool   // it is an ErrGone: the exporter opens both ends anew
 	// Transient says that the failure may end by itself: the database can't be reached, is starting, or is overloaded. A start
 	// waits for that.

@@ -31,7 +31,7 @@ func (f *File) Fail(op string, err error) error {
 			err = fmt.Errorf("%w: %w", full, err)
 		}
 	}
-	return &fault.Database{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Gone: IsDamaged(err)}
+	return &fault.Database{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Full: primaryCode(err) == codes.SQLITE_FULL, Gone: IsDamaged(err)}
 }
 
 // IsDamaged reports that a file holds other bytes than SQLite has written.
