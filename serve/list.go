@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -147,7 +148,7 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 // unlessRetained turns ErrNotRetained, and a version that stands for two states, into the API server's error 410. It returns
 // other errors unchanged.
 func unlessRetained(err error) error {
-	if errors.Is(err, sinks.ErrNotRetained) || errors.As(err, new(*query.TwoStatesError)) {
+	if errors.Is(err, sinks.ErrNotRetained) || fault.Is[*query.TwoStatesError](err) {
 		return expired(err)
 	}
 	return err

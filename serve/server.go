@@ -130,8 +130,8 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 
 // statusOf returns the Status of an error. It logs errors that are not the client's.
 func (s *Server) statusOf(err error) *metav1.Status {
-	var known apierrors.APIStatus
-	if !errors.As(err, &known) {
+	known, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
 		s.slog.Warn("a question could not be answered", "error", err)
 		known = apierrors.NewInternalError(errors.New(plain.Redact(err.Error())))
 	}

@@ -27,9 +27,9 @@ func Passing(err error) bool {
 	if proxy, ok := errors.AsType[*kubeapi.ProxyError](err); ok {
 		return proxy.Code >= http.StatusInternalServerError // 5xx: the proxy can't reach the server, while 403 and 407 are its rules
 	}
-	var status apierrors.APIStatus
+	status, isAnswer := errors.AsType[*apierrors.StatusError](err)
 	switch {
-	case errors.As(err, &status):
+	case isAnswer:
 		code := status.Status().Code // 429 and 5xx: overloaded; the others are final
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 	case isTrust(err), isLocal(err):

@@ -63,6 +63,6 @@ func (c *Client) answers(ctx context.Context) error {
 
 // isAnswer reports an error that the API server itself has sent: a proxy that can't reach it says 502, 503 or 504, and no Status.
 func isAnswer(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && (status.Status().Kind == "Status" || status.Status().Code < http.StatusInternalServerError)
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && (status.Status().Kind == "Status" || status.Status().Code < http.StatusInternalServerError)
 }

@@ -68,8 +68,7 @@ func IsUnreadable(err error) bool {
 
 // StatusCode returns the HTTP status of an answer that is an error, or of a refused check of the cluster. It returns 0 for other errors.
 func StatusCode(err error) int32 {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return status.Status().Code
 	}
 	check, _ := errors.AsType[notCheckedError](err)
@@ -107,8 +106,7 @@ func IsConnectionEnd(err error) bool {
 
 // Reason returns a short reason for logs: the message of the server's Status if it sent one.
 func Reason(err error) string {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Message != "" {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.Status().Message != "" {
 		return status.Status().Message
 	}
 	return err.Error()

@@ -50,7 +50,7 @@ func (d *Server) OtherCluster(ctx context.Context) error { return d.client.Other
 // clusterUID returns the uid, or the server's message why it can't be read.
 func (d *Server) clusterUID(ctx context.Context) (uid, hidden string, err error) {
 	raw, err := d.client.Read(ctx, apiclient.KubeSystem)
-	var refusal apierrors.APIStatus
+	refusal, isAnswer := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case err == nil:
 		o, err := apiclient.ParseObject(raw)
@@ -58,7 +58,7 @@ func (d *Server) clusterUID(ctx context.Context) (uid, hidden string, err error)
 			err = fmt.Errorf("read namespace kube-system, which identifies the cluster: %w", err)
 		}
 		return o.UID, "", err
-	case !errors.As(err, &refusal):
+	case !isAnswer:
 		return "", "", fmt.Errorf("reach the API server at %s: %w", d.Host(), err)
 	case isHidden(refusal.Status()):
 		return "", apiclient.Reason(err), nil

@@ -97,8 +97,8 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 
 // names reports whether a 404 names the object. A 404 of a proxy, or of a server that does not know the path yet, does not.
 func names(err error, name string) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name == name
 }
 
 // listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.

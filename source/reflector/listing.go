@@ -202,11 +202,10 @@ func (l *listing) expired(err error) error {
 // inconsistentToken returns the token in a 410, which continues the list after the last key at the newest version
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
 func inconsistentToken(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return ""
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return status.ErrStatus.Continue
 	}
-	return status.Status().ListMeta.Continue
+	return ""
 }
 
 func (l *listing) page(ctx context.Context) error {
