@@ -16,11 +16,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // The role's search_path gives the database another clock and another version than the server has.
 func TestTheClockAndTheVersionOfADatabaseAreCompared(t *testing.T) {
 	database := servers.Database(t)
-	conn, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, database)
 	check := func() string {
 		r := &report{ctx: t.Context(), settings: &config.Config{}}
 		r.settings.Sink.Kind = "stdout"

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"context"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	appsv1 "k8s.io/api/apps/v1"
 	authorization "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -186,11 +184,7 @@ func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	e2e.StartExporter(t, "exporter", env)
-	db, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(context.Background())
+	db := servers.Connect(t, database)
 	var written time.Time
 	e2e.Await(t, "the first record", func() (bool, error) {
 		err := db.QueryRow(t.Context(), "select written from kubecdc_log.changes order by written limit 1").Scan(&written)

@@ -127,9 +127,7 @@ func (o *outage) end(m *opened, err error) {
 // names returns the objects of the log's changes, in their order.
 func (o *outage) names() (all []string) {
 	o.t.Helper()
-	db, err := pgx.Connect(o.t.Context(), o.url)
-	mustDo(o.t, err)
-	defer db.Close(context.Background())
+	db := servers.Connect(o.t, o.url)
 	rows, err := db.Query(o.t.Context(), `select name from kubecdc_log.changes order by batch, n`)
 	mustDo(o.t, err)
 	all, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -306,6 +304,31 @@ func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	o.end(m, errOther)
 }
 
+// lose writes two batches into a spool. The log meanwhile loses its records, and then the sink is back.
+func (o *outage) lose() {
+	o.t.Helper()
+	m := o.away()
+	mustDo(o.t, o.write(m, 2))
+	mustDo(o.t, o.write(m, 3))
+	o.end(m, errOther)
+	o.exec(`delete from kubecdc_log.objects; delete from kubecdc_log.changes`)
+	mustDo(o.t, o.sink.Restore())
+}
+
+// wantCompared begins a session with the sink, which is to compare the log of pods at a version.
+func (o *outage) wantCompared(version change.ResourceVersion) {
+	o.t.Helper()
+	m := o.awaitSink()
+	defer o.end(m, errOther)
+	stored, err := o.slot.positionsOf(o.t.Context(), nil)
+	mustDo(o.t, err)
+	lost, err := o.slot.lostVersions(o.t.Context(), stored)
+	mustDo(o.t, err)
+	if lost[pods.ID()] != version {
+		o.t.Errorf("the log is to be compared at %v, want pods at %s; stored is %v", lost, version, stored)
+	}
+}
+
 // The log has lost records while the sink was away, and a batch of the spool is damaged. The spool is put aside, and the loss is
 // recorded as without a spool: the stream is compared.
 func TestALossBeforeASpoolThatIsDamagedIsRecorded(t *testing.T) {
@@ -313,27 +336,14 @@ func TestALossBeforeASpoolThatIsDamagedIsRecorded(t *testing.T) {
 		t.Run(fmt.Sprint("batch ", damaged), func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t)
-			m := o.away()
-			mustDo(t, o.write(m, 2))
-			mustDo(t, o.write(m, 3))
-			o.end(m, errOther)
+			o.lose()
 			file, err := sqlitefile.Own(t.Context(), filepath.Join(o.parts.Spools.Path, "slot-0.db"))
 			mustDo(t, err)
 			_, err = file.DB().ExecContext(t.Context(), `update log_changes set time = time + 60000
 				where id = (select id + 1 from log_batches where seq = ?1)`, damaged)
 			file.Close()
 			mustDo(t, err)
-			o.exec(`delete from kubecdc_log.objects; delete from kubecdc_log.changes`)
-			mustDo(t, o.sink.Restore())
-			m = o.awaitSink()
-			stored, err := o.slot.positionsOf(t.Context(), nil)
-			mustDo(t, err)
-			lost, err := o.slot.lostVersions(t.Context(), stored)
-			mustDo(t, err)
-			if want := change.ResourceVersion(fmt.Sprint(damaged - 1)); lost[pods.ID()] != want {
-				t.Errorf("the log is to be compared at %v, want pods at %s", lost, want)
-			}
-			o.end(m, errOther)
+			o.wantCompared(change.ResourceVersion(fmt.Sprint(damaged - 1)))
 		})
 	}
 }
@@ -349,12 +359,7 @@ func TestALossBeforeASpoolOutlivesItsOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t)
-			m := o.away()
-			mustDo(t, o.write(m, 2))
-			mustDo(t, o.write(m, 3))
-			o.end(m, errOther)
-			o.exec(`delete from kubecdc_log.objects; delete from kubecdc_log.changes`)
-			mustDo(t, o.sink.Restore())
+			o.lose()
 			servers.Await(t, "the spool to be forwarded", func() (bool, error) {
 				m, err := o.begin(t.Context())
 				if err == nil {
@@ -370,15 +375,7 @@ func TestALossBeforeASpoolOutlivesItsOwner(t *testing.T) {
 			meanwhile(o)
 			o.parts.Spools.Path = t.TempDir()
 			o.restart()
-			m = o.awaitSink()
-			defer o.end(m, errOther)
-			stored, err := o.slot.positionsOf(t.Context(), nil)
-			mustDo(t, err)
-			lost, err := o.slot.lostVersions(t.Context(), stored)
-			mustDo(t, err)
-			if lost[pods.ID()] != "3" {
-				t.Errorf("the log is to be compared at %v, want pods at 3; stored is %v", lost, stored)
-			}
+			o.wantCompared("3")
 		})
 	}
 }
@@ -394,11 +391,7 @@ func (o *outage) clear() {
 
 func (o *outage) exec(statement string) {
 	o.t.Helper()
-	db, err := pgx.Connect(o.t.Context(), o.url)
-	mustDo(o.t, err)
-	defer db.Close(context.Background())
-	_, err = db.Exec(o.t.Context(), statement)
-	mustDo(o.t, err)
+	servers.Exec(o.t, o.url, statement)
 }
 
 // watched is a sink that a test watches and disturbs.

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
@@ -70,14 +68,7 @@ func killedInARebuild(t *testing.T, kill string) {
 		t.Fatal(err)
 	}
 	o.log.Close()
-	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
-	if _, err := db.Exec(t.Context(), `truncate kubecdc_log.slots, kubecdc_log.batches, kubecdc_log.changes, kubecdc_log.objects, kubecdc_log.control`); err != nil {
-		t.Fatal(err)
-	}
+	servers.Exec(t, url, `truncate kubecdc_log.slots, kubecdc_log.batches, kubecdc_log.changes, kubecdc_log.objects, kubecdc_log.control`)
 	if _, _, _, err := session(); !errors.Is(err, errKilled) {
 		t.Fatalf("error is %v", err)
 	}

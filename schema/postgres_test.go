@@ -26,11 +26,7 @@ import (
 func TestPostgresViews(t *testing.T) {
 	url := servers.Database(t)
 	fill(t, url)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, url)
 	for range 2 {
 		for _, r := range []change.Resource{pods, deployments, autoscalers, widgets} {
 			if _, err := conn.Exec(t.Context(), write(t, "postgres", r, choose(t, typeOf(t, r), schema.Columns{}))); err != nil {
@@ -99,11 +95,7 @@ func TestPostgresViewsOfHostileObjects(t *testing.T) {
 	text := &schema.Type{Kind: schema.String}
 	object := &schema.Type{Kind: schema.Record, Fields: []schema.Field{{Name: "spec", Type: &schema.Type{Kind: schema.Record, Open: true,
 		Fields: []schema.Field{{Name: "text", Type: text}, {Name: "a\x00b", Type: text}}}}}}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, url)
 	if _, err := conn.Exec(t.Context(), write(t, "postgres", widgets, object)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +105,7 @@ func TestPostgresViewsOfHostileObjects(t *testing.T) {
 		shown := map[string][]string{}
 		var name string
 		var in, odd, spec *string
-		_, err = pgx.ForEachRow(rows, []any{&name, &in, &odd, &spec}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &in, &odd, &spec}, func() error {
 			for _, s := range []*string{in, odd, spec} {
 				if s == nil {
 					s = new(string)
@@ -155,11 +147,7 @@ func TestPostgresViewsOfOtherTypes(t *testing.T) {
 	integer := schema.Field{Name: "i", Type: &schema.Type{Kind: schema.Integer}}
 	object := record(schema.Field{Name: "spec", Type: record(integer, schema.Field{Name: "n", Type: &schema.Type{Kind: schema.Number}},
 		schema.Field{Name: "b", Type: &schema.Type{Kind: schema.Boolean}}, schema.Field{Name: "deep", Type: record(integer)})})
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, url)
 	if _, err := conn.Exec(t.Context(), write(t, "postgres", widgets, object)); err != nil {
 		t.Fatal(err)
 	}

@@ -23,11 +23,7 @@ func TestACommitOfDeltasDoesNotWriteTheBases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, url)
 	var outOfLine string
 	const query = "select reltoastrelid::regclass::text from pg_class where oid = 'kubecdc.inventory'::regclass"
 	if err := conn.QueryRow(t.Context(), query).Scan(&outOfLine); err != nil {

@@ -19,11 +19,7 @@ import (
 func exec(t *testing.T, statements ...string) {
 	t.Helper()
 	ctx := context.Background() // also for cleanups after the test's context has ended
-	conn, err := pgx.Connect(ctx, servers.SharedPostgres(t).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
+	conn := servers.Connect(t, servers.SharedPostgres(t).URL)
 	for _, sql := range statements {
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
@@ -152,14 +148,7 @@ func unusedAddress(t *testing.T) string {
 func TestASchemaOfANewerReleaseIsRefused(t *testing.T) {
 	url := servers.Database(t)
 	openBound(t, url)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "insert into kubecdc.migrations (version) values (999)"); err != nil {
-		t.Fatal(err)
-	}
+	servers.Exec(t, url, "insert into kubecdc.migrations (version) values (999)")
 	if err := openError(t, url); !strings.Contains(err.Error(), "newer release") {
 		t.Fatal(err)
 	}

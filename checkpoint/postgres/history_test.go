@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/test/checkpointtest"
 	"kubecdc/test/servers"
 )
@@ -16,11 +14,7 @@ func TestHistoryCostsWhatMoved(t *testing.T) {
 	store := open(t, url)
 	defer store.Close()
 	checkpointtest.CommitManyPartitions(t, store)
-	db, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close(t.Context())
+	db := servers.Connect(t, url)
 	var most, least int
 	const query = `select max(pg_column_size(c.*)), min(pg_column_size(c.*)) from kubecdc.checkpoints c`
 	if err := db.QueryRow(t.Context(), query).Scan(&most, &least); err != nil {

@@ -71,11 +71,7 @@ func quotedName(t *testing.T, raw string) string {
 
 func count(t *testing.T, raw, query string) (n int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, raw)
 	if err := conn.QueryRow(t.Context(), query, pgx.QueryExecModeExec).Scan(&n); err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/test/servers"
@@ -24,11 +22,7 @@ func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 	if err := store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: 1, Streams: []checkpoint.StreamCommit{first}}); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, database)
 	const fill = `insert into kubecdc.inventory (stream, key, uid, resource_version, body)
 		select id, 'ns/' || g, 'u', '1', repeat('x', 500)::bytea from kubecdc.streams, generate_series(1, 100000) g`
 	if _, err := conn.Exec(t.Context(), fill); err != nil {

@@ -7,8 +7,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/pgdb"
 	"kubecdc/test/servers"
@@ -32,12 +30,8 @@ func TestAChangeOfLargeTablesHasNoLimit(t *testing.T) {
 			first.Close()
 			files["migrations/00002_two.sql"] = &fstest.MapFile{Data: []byte("create index two on one (n);")}
 
-			writer, err := pgx.Connect(t.Context(), database)
-			must(t, err)
-			defer writer.Close(t.Context())
-			watcher, err := pgx.Connect(t.Context(), database) // a transaction sees no later activity
-			must(t, err)
-			defer watcher.Close(t.Context())
+			writer := servers.Connect(t, database)
+			watcher := servers.Connect(t, database) // a transaction sees no later activity
 			tx, err := writer.Begin(t.Context())
 			must(t, err)
 			_, err = tx.Exec(t.Context(), "insert into kubecdc.one values (1)") // the index waits for the end of this

@@ -15,9 +15,7 @@ import (
 // A user without the right to create a schema gets the statement that grants it, and can then connect.
 func TestAMissingRightIsNamedWithItsGrant(t *testing.T) {
 	database := servers.Database(t)
-	admin, err := pgx.Connect(t.Context(), database)
-	must(t, err)
-	defer admin.Close(t.Context())
+	admin := servers.Connect(t, database)
 	u, err := url.Parse(database)
 	must(t, err)
 	role := "role-of-" + strings.TrimPrefix(u.Path, "/")

@@ -1,15 +1,12 @@
 package pgdb_test
 
 import (
-	"errors"
 	"net"
 	"net/url"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"kubecdc/internal/pgdb"
 	"kubecdc/test/servers"
@@ -22,10 +19,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{TLS: true})
 	must(t, err)
 	t.Cleanup(func() { server.Stop() })
-	superuser, err := pgx.Connect(t.Context(), server.URL)
-	must(t, err)
-	_, err = superuser.Exec(t.Context(), "create role client login superuser")
-	must(t, errors.Join(err, superuser.Close(t.Context())))
+	servers.Exec(t, server.URL, "create role client login superuser")
 	_, port, err := net.SplitHostPort(server.Address)
 	must(t, err)
 	open := func(host string, change ...string) (*pgdb.DB, error) {

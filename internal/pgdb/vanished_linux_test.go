@@ -10,7 +10,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
 	"kubecdc/internal/pgdb"
@@ -102,9 +101,7 @@ func query(ctx context.Context, db *pgdb.DB, seconds int32) error {
 // awaitSleeper waits until a statement that sleeps is being run in the database.
 func awaitSleeper(t *testing.T, database string) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), database)
-	must(t, err)
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, database)
 	for asleep := false; !asleep; time.Sleep(20 * time.Millisecond) {
 		must(t, conn.QueryRow(t.Context(), `select exists (select from pg_stat_activity
 			where datname = current_database() and wait_event = 'PgSleep' and state = 'active')`).Scan(&asleep))

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
@@ -385,11 +383,7 @@ func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 	e.day(t, 0)
 	log := openLog(t, sink, 1)
 	write(t, log, numbered(1, 1))
-	conn, err := pgx.Connect(t.Context(), e.direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, e.direct)
 	read, err := conn.Begin(t.Context())
 	if err == nil {
 		_, err = read.Exec(t.Context(), `select count(*) from kubecdc_log.batches`)

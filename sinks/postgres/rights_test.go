@@ -27,15 +27,8 @@ func TestAReaderNeedsNoMoreThanSelect(t *testing.T) {
 		t.Fatal(err)
 	}
 	role := pgx.Identifier{"reader-of-" + strings.TrimPrefix(u.Path, "/")}.Sanitize()
-	admin, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer admin.Close(t.Context())
-	if _, err := admin.Exec(t.Context(), "create role "+role+" login password 'pw'; grant usage on schema kubecdc_log to "+role+
-		"; grant select on all tables in schema kubecdc_log to "+role); err != nil {
-		t.Fatal(err)
-	}
+	servers.Exec(t, database, "create role "+role+" login password 'pw'; grant usage on schema kubecdc_log to "+role+
+		"; grant select on all tables in schema kubecdc_log to "+role)
 	u.User = url.UserPassword(strings.Trim(role, `"`), "pw")
 	reader, err := postgres.OpenReader(t.Context(), postgres.Config{URL: u.String(), Cluster: "prod"})
 	if err != nil {

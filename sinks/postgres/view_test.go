@@ -20,11 +20,7 @@ func TestTheViewNamesWhoIsCertain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	conn, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := servers.Connect(t, database)
 	whoview.Run(t, sink, r, "kubecdc_log.changes_by", func(query string) ([]string, error) {
 		rows, _ := conn.Query(t.Context(), query)
 		return pgx.CollectRows(rows, pgx.RowTo[string])

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
@@ -119,7 +118,7 @@ func TestSlowWhatIsRemovedFromPostgresIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	testRemoved(t, w, func() {
-		execute(t, w, `delete from kubecdc_log.changes where resource = 'configmaps' and api_group = '';
+		servers.Exec(t, w.Postgres.URL, `delete from kubecdc_log.changes where resource = 'configmaps' and api_group = '';
 			delete from kubecdc_log.objects where resource = 'configmaps' and api_group = ''`)
 	})
 }
@@ -136,15 +135,6 @@ func TestSlowWhatIsRemovedFromAFileIsWrittenAgain(t *testing.T) {
 			(select id from log_resources where resource = 'configmaps')`)
 		must(t, err)
 	})
-}
-
-func execute(t *testing.T, w *World, statement string) {
-	t.Helper()
-	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
-	must(t, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(context.Background(), statement)
-	must(t, err)
 }
 
 // A stream is forgotten, one of its objects is deleted, and the stream is selected again. The log then has the deletion, even if it

@@ -23,6 +23,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/test/checkpointtest"
 	"kubecdc/test/kafkatopics"
+	"kubecdc/test/servers"
 )
 
 // Canary is a text that must not come out in any form.
@@ -73,9 +74,7 @@ func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffs
 func Tables(t testing.TB, url string) (all []byte) {
 	t.Helper()
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, url)
-	must(t, err)
-	defer conn.Close(ctx)
+	conn := servers.Connect(t, url)
 	rows, err := conn.Query(ctx, `select format('%I.%I', schemaname, tablename) from pg_tables where schemaname like 'kubecdc%'`)
 	must(t, err)
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -416,12 +416,8 @@ func (c *Chaos) dropCheckpoint() {
 	for _, r := range c.replicas {
 		r.exporter().Signal(syscall.SIGSTOP)
 	}
-	conn, err := pgx.Connect(context.Background(), c.world.Checkpoint.URL)
-	must(c.t, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(context.Background(),
+	servers.Exec(c.t, c.world.Checkpoint.URL,
 		`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'kubecdc'; drop schema kubecdc cascade`)
-	must(c.t, err)
 }
 
 // startOthers starts the other servers to which the address of the API server may lead. One is another cluster, which has objects

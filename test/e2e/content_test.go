@@ -279,10 +279,8 @@ func bodies(t *testing.T, w *World, c *configs) {
 	}
 	e.stop(t)
 
-	sql := connect(t, w.Env["KUBECDC_CHECKPOINT"])
 	wrong := checkpoint.Pack(bytes.Replace(r.After, []byte(`"n":"1"`), []byte(`"n":"wrong"`), 1)).Base
-	_, err := sql.Exec(t.Context(), `update kubecdc.inventory set body = $1, delta = null where key = 'default/kept'`, wrong)
-	must(t, err)
+	servers.Exec(t, w.Env["KUBECDC_CHECKPOINT"], `update kubecdc.inventory set body = $1, delta = null where key = 'default/kept'`, wrong)
 	e = StartExporter(t, "after the checkpoint was changed", w.With("KUBECDC_RESOURCES", "*"))
 	e.AwaitReady(t)
 	w.await(t, ConfigMaps, "kept", "a correction", func(r Record) bool { return r.Inferred })

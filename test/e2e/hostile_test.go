@@ -267,9 +267,7 @@ func (w *World) wantTooLongNamed(t *testing.T, log *Log) {
 		letters = append(letters, r.Value)
 	}
 	if w.Kafka == nil {
-		conn, err := pgx.Connect(t.Context(), w.Postgres.URL)
-		must(t, err)
-		defer conn.Close(t.Context())
+		conn := servers.Connect(t, w.Postgres.URL)
 		rows, _ := conn.Query(t.Context(), "select body from kubecdc_log.dead_letters where stream = $1", clusterRoles.ID())
 		letters, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		must(t, err)

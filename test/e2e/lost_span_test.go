@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"kubecdc/change"
@@ -26,11 +25,7 @@ func TestWhatFollowsALossIsInTheLog(t *testing.T) {
 		"all topics":         {NewWorld, func(t *testing.T, w *World) { deleteTopics(t, w, topicsOf(t, w)...) }},
 		"the control topic":  {NewWorld, func(t *testing.T, w *World) { deleteTopics(t, w, w.Prefix+".control") }},
 		"a row in Postgres": {func(t testing.TB) *World { return NewPostgresWorld(t, servers.PostgresOptions{}) }, func(t *testing.T, w *World) {
-			db, err := pgx.Connect(t.Context(), w.Postgres.URL)
-			must(t, err)
-			defer db.Close(context.Background())
-			_, err = db.Exec(t.Context(), `delete from kubecdc_log.objects where ctid = (select ctid from kubecdc_log.objects where resource = 'configmaps' limit 1)`)
-			must(t, err)
+			servers.Exec(t, w.Postgres.URL, `delete from kubecdc_log.objects where ctid = (select ctid from kubecdc_log.objects where resource = 'configmaps' limit 1)`)
 		}},
 		"a row in SQLite": {NewFileWorld, func(t *testing.T, w *World) {
 			file, err := sqlitefile.Own(t.Context(), w.File)
@@ -190,12 +185,8 @@ func TestASpoolIsForwardedBehindALoss(t *testing.T) {
 		w.separateCheckpoint(t)
 		proxies, env := w.Proxied(t)
 		lostBeforeASpool(t, w, proxies["sink"], ownSpool(t, env), func() {
-			db, err := pgx.Connect(t.Context(), w.Postgres.URL)
-			must(t, err)
-			defer db.Close(context.Background())
 			for _, table := range []string{"objects", "changes"} {
-				_, err = db.Exec(t.Context(), `delete from kubecdc_log.`+table+` where resource = 'configmaps'`)
-				must(t, err)
+				servers.Exec(t, w.Postgres.URL, `delete from kubecdc_log.`+table+` where resource = 'configmaps'`)
 			}
 		})
 	})
@@ -254,12 +245,8 @@ func TestAHoleInTheMiddleIsAGapOfItsSpan(t *testing.T) {
 		t.Parallel()
 		w := NewPostgresWorld(t, servers.PostgresOptions{})
 		holeInTheMiddle(t, w, 5, func(first, last int) {
-			db, err := pgx.Connect(t.Context(), w.Postgres.URL)
-			must(t, err)
-			defer db.Close(context.Background())
 			for table, column := range map[string]string{"batches": "seq", "changes": "batch", "control": "batch"} {
-				_, err = db.Exec(t.Context(), `delete from kubecdc_log.`+table+` where `+column+` between $1 and $2`, first, last)
-				must(t, err)
+				servers.Exec(t, w.Postgres.URL, `delete from kubecdc_log.`+table+` where `+column+` between $1 and $2`, first, last)
 			}
 		})
 	})

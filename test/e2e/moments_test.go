@@ -131,9 +131,9 @@ func slowly(t *testing.T, w *World, do func()) {
 		must(t, w.Kafka.Pause())
 		defer func() { must(t, w.Kafka.Resume()) }()
 	case w.File == "":
-		execute(t, w, `create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
+		servers.Exec(t, w.Postgres.URL, `create function slow() returns trigger language plpgsql as 'begin perform pg_sleep(2); return null; end';
 			create trigger slow after insert on kubecdc_log.batches for each statement execute function slow()`)
-		defer execute(t, w, "drop function slow cascade")
+		defer servers.Exec(t, w.Postgres.URL, "drop function slow cascade")
 	}
 	do()
 }

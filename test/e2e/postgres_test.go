@@ -108,9 +108,7 @@ func (w *World) readObjects(t testing.TB, kinds []Kind) *Log {
 func readTableObjects(t testing.TB, url, prefix string) *Log {
 	t.Helper()
 	ctx := context.Background()
-	conn, err := pgx.Connect(ctx, url)
-	must(t, err)
-	defer conn.Close(ctx)
+	conn := servers.Connect(t, url)
 	rows, err := conn.Query(ctx, `select api_group, resource, namespace, name, uid, resource_version, body::text from kubecdc_log.objects`)
 	must(t, err)
 	log := &Log{}

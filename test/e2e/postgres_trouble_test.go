@@ -77,19 +77,11 @@ func flat(m map[string]string) (pairs []string) {
 	return pairs
 }
 
-func connect(t *testing.T, url string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(context.Background(), url)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
 // smallDatabase creates a database on its own disk, and returns a function that fills the disk, which returns one that empties it.
 // Without the right to mount a disk the database is on the others' disk, and fill is nil.
 func smallDatabase(t *testing.T, p *servers.Postgres) (url string, fill func() (empty func())) {
 	t.Helper()
-	ctx, admin, disk := context.Background(), connect(t, p.URL), t.TempDir()
+	ctx, admin, disk := context.Background(), servers.Connect(t, p.URL), t.TempDir()
 	must(t, os.Chmod(filepath.Dir(disk), 0o755))
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", disk).CombinedOutput(); err != nil {
 		t.Logf("no full disk is tried: %v: %s", err, out)
@@ -118,7 +110,7 @@ func smallDatabase(t *testing.T, p *servers.Postgres) (url string, fill func() (
 // fillDisk writes until there is no room, first in large pieces, then in small ones.
 func fillDisk(t *testing.T, url string) (empty func()) {
 	t.Helper()
-	ctx, conn := context.Background(), connect(t, url)
+	ctx, conn := context.Background(), servers.Connect(t, url)
 	_, err := conn.Exec(ctx, `create table filler (x text); alter table filler alter column x set storage plain`)
 	must(t, err)
 	for _, rows := range []int{1000, 100, 10, 1} {
@@ -135,7 +127,7 @@ func fillDisk(t *testing.T, url string) (empty func()) {
 // hogConnections uses all connections of the server, and ends the exporters' connections.
 func hogConnections(t *testing.T, url string) (release func()) {
 	t.Helper()
-	ctx, admin := context.Background(), connect(t, url)
+	ctx, admin := context.Background(), servers.Connect(t, url)
 	var hogs []*pgx.Conn
 	Await(t, "the connections to be taken", func() (bool, error) {
 		for {
@@ -159,7 +151,7 @@ func hogConnections(t *testing.T, url string) (release func()) {
 // readOnly makes a server read-only, like a standby after a failover.
 func readOnly(t *testing.T, url, value string) {
 	t.Helper()
-	conn := connect(t, url)
+	conn := servers.Connect(t, url)
 	for _, sql := range []string{`set default_transaction_read_only = off`, `alter system set default_transaction_read_only = ` + value, `select pg_reload_conf()`} {
 		_, err := conn.Exec(context.Background(), sql)
 		must(t, err)

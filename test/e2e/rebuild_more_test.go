@@ -1,14 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"kubecdc/test/servers"
 )
@@ -47,11 +44,7 @@ func TestSlowACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
 
 func emptyCheckpoint(t *testing.T, w *World) {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
-	must(t, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(context.Background(), `truncate kubecdc.clusters cascade`)
-	must(t, err)
+	servers.Exec(t, w.Postgres.URL, `truncate kubecdc.clusters cascade`)
 }
 
 // The checkpoint is lost together with a data topic, and then with the control topic. The other data topics are read back, so that

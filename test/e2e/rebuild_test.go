@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -106,11 +105,7 @@ func wantNoGapButRecovered(t *testing.T, log *Log) {
 
 func dropCheckpoint(t *testing.T, w *World) {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), w.Env["KUBECDC_CHECKPOINT"])
-	must(t, err)
-	defer conn.Close(context.Background())
-	_, err = conn.Exec(context.Background(), `drop schema kubecdc cascade`)
-	must(t, err)
+	servers.Exec(t, w.Env["KUBECDC_CHECKPOINT"], `drop schema kubecdc cascade`)
 }
 
 // expireControl removes all records of the control topic, like its retention.

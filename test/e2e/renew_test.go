@@ -23,8 +23,8 @@ func TestSlowCredentialsAreRenewed(t *testing.T) {
 	kafkaPassword, postgresPassword := filepath.Join(t.TempDir(), "kafka"), filepath.Join(t.TempDir(), "postgres")
 	renew(t, kafkaPassword, servers.KafkaPassword)
 	renew(t, postgresPassword, "one-pw")
-	statement(t, w, "create role renewed login password 'one-pw'")
-	statement(t, w, "grant create on database kubecdc to renewed")
+	servers.Exec(t, w.Postgres.URL, "create role renewed login password 'one-pw'")
+	servers.Exec(t, w.Postgres.URL, "grant create on database kubecdc to renewed")
 	checkpoint, err := url.Parse(env["KUBECDC_CHECKPOINT"])
 	must(t, err)
 	checkpoint.User = url.User("renewed")
@@ -60,7 +60,10 @@ func TestSlowCredentialsAreRenewed(t *testing.T) {
 		make: func() { must(t, w.Kafka.ChangePassword(ctx, "another-pw")); w.Kafka.Proxy.Drop() },
 		mend: func() { renew(t, kafkaPassword, "another-pw") }})
 	store.endure(t, writer, trouble{name: "another password in Postgres", hint: "check user and password, in the URL or in the file",
-		make: func() { statement(t, w, "alter role renewed password 'another-pw'"); proxies["postgres"].Drop() },
+		make: func() {
+			servers.Exec(t, w.Postgres.URL, "alter role renewed password 'another-pw'")
+			proxies["postgres"].Drop()
+		},
 		mend: func() { renew(t, postgresPassword, "another-pw") }})
 
 	log := w.AwaitComplete(t, writer, kinds)
@@ -73,10 +76,4 @@ func TestSlowCredentialsAreRenewed(t *testing.T) {
 func renew(t *testing.T, file, text string) {
 	t.Helper()
 	must(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
-}
-
-func statement(t *testing.T, w *World, sql string) {
-	t.Helper()
-	_, err := connect(t, w.Postgres.URL).Exec(context.Background(), sql)
-	must(t, err)
 }

@@ -152,9 +152,7 @@ func pairTables(t *testing.T) *pairLog {
 	}}
 	l.target = func() replay.Target { return &replay.SinkTarget{Place: "tables", Connect: l.connect} }
 	l.columns = func(t *testing.T) []string {
-		db, err := pgx.Connect(t.Context(), url)
-		must(t, err)
-		defer db.Close(context.Background())
+		db := servers.Connect(t, url)
 		// The texts of before and after are not changed.
 		rows, _ := db.Query(t.Context(), `select row_to_json(r)::text from (
 			select time, op, api_version, api_group, kind, resource, namespace, name, uid, resource_version, inferred, gap, stream, happened,

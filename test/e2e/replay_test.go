@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -279,9 +278,7 @@ func linesOf(t *testing.T, l *replayLog, text string) (byObject, []replayedLine)
 func replayToPostgres(t *testing.T, l *replayLog) {
 	url := servers.Database(t)
 	succeeds(t, l.env, "replay", "--from", "start", "--to-postgres", url, "--execute")
-	db, err := pgx.Connect(t.Context(), url)
-	must(t, err)
-	defer db.Close(context.Background())
+	db := servers.Connect(t, url)
 	rows, err := db.Query(t.Context(), `select resource, name, body::text, kind, api_version from kubecdc_log.objects`)
 	must(t, err)
 	objects := map[string][]byte{}

@@ -22,10 +22,7 @@ type leases struct {
 
 func readLeases(t testing.TB, w *World) *leases {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &leases{t, conn}
+	return &leases{t, servers.Connect(t, w.Postgres.URL)}
 }
 
 // held returns how many slots each process holds.

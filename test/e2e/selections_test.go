@@ -81,8 +81,7 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 			refused := slices.ContainsFunc(accepted, next.overlaps)
 			writeLabelled(t, kafka.Kube, random, 25)
 			if slots == 1 && random.IntN(3) == 0 { // the earlier selection is then only in the log
-				_, err := connect(t, w.Postgres.URL).Exec(context.Background(), `drop schema if exists kubecdc cascade`)
-				must(t, err)
+				servers.Exec(t, w.Postgres.URL, `drop schema if exists kubecdc cascade`)
 			}
 			e := StartExporter(t, "an exporter", w.With(next.env()...))
 			if refused {

@@ -242,9 +242,7 @@ func (e *Exporter) awaitCheckpoint(t testing.TB) {
 func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
 	t.Helper()
 	ctx := t.Context()
-	conn, err := pgx.Connect(ctx, w.Postgres.URL)
-	must(t, err)
-	defer conn.Close(ctx)
+	conn := servers.Connect(t, w.Postgres.URL)
 	exec := func(sql string, args ...any) {
 		t.Helper()
 		_, err := conn.Exec(ctx, sql, args...)
@@ -316,11 +314,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 		return len(all) >= 5 && all[len(all)-1].Signal.State == change.SignalCompleted, nil
 	})
 	e.Kill()
-	conn, err := pgx.Connect(t.Context(), w.Postgres.URL)
-	must(t, err)
-	defer conn.Close(t.Context())
-	_, err = conn.Exec(t.Context(), "drop schema kubecdc cascade")
-	must(t, err)
+	servers.Exec(t, w.Postgres.URL, "drop schema kubecdc cascade")
 	StartExporter(t, "the one without a checkpoint", w.Env)
 	log = w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
@@ -341,7 +335,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 		}
 	}
 	var streams int
-	must(t, conn.QueryRow(t.Context(), "select count(*) from kubecdc.streams").Scan(&streams))
+	must(t, servers.Connect(t, w.Postgres.URL).QueryRow(t.Context(), "select count(*) from kubecdc.streams").Scan(&streams))
 	if streams != 1 {
 		t.Errorf("the checkpoint has %d streams", streams)
 	}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -168,15 +167,13 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	wantOnly(t, w.verified(t, 0))
 
 	e.Kill() // a running exporter has its emitted objects in memory
-	sql := connect(t, w.Postgres.URL)
 	for _, statement := range []string{
 		`insert into kubecdc.inventory (stream, key, uid, resource_version) select stream, 'default/planted', uid, '3' from kubecdc.inventory where key = $1`,
 		`update kubecdc.inventory set resource_version = '2' where key = $1`,
 		`delete from kubecdc.inventory where key = $1`,
 	} {
 		key := map[byte]string{'i': live[3].Key, 'u': live[4].Key, 'd': live[5].Key}[statement[0]]
-		_, err := sql.Exec(context.Background(), strings.Replace(statement, "where", `where stream in (select id from kubecdc.streams where name = 'configmaps') and`, 1), key)
-		must(t, err)
+		servers.Exec(t, w.Postgres.URL, strings.Replace(statement, "where", `where stream in (select id from kubecdc.streams where name = 'configmaps') and`, 1), key)
 	}
 	e = StartExporter(t, "the next exporter", w.Env)
 	e.AwaitReady(t)
@@ -259,10 +256,8 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 		wantOnly(t, w.verified(t, 0))
 	}
 	namespace, name := change.SplitKey(liveIn(log, w)[0].Key)
-	sql := connect(t, w.Postgres.URL)
-	_, err := sql.Exec(context.Background(), `insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted',
+	servers.Exec(t, w.Postgres.URL, `insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted',
 		api_version, kind, uid, '999999999', time, stream, body from kubecdc_log.objects where namespace = $1 and name = $2 and resource = 'configmaps'`, namespace, name)
-	must(t, err)
 	wantOnly(t, w.verified(t, 1), "table extra "+namespace+"/planted")
 	wantOnly(t, w.verified(t, 0, "--repair"))
 	stop()
@@ -294,7 +289,7 @@ func TestSlowVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
 	wantOnly(t, w.verified(t, 0))
 	live := liveIn(log, w)
-	sql := connect(t, w.Postgres.URL)
+	sql := servers.Connect(t, w.Postgres.URL)
 	spoil := func(object int, statement string) (key string) {
 		t.Helper()
 		namespace, name := change.SplitKey(live[object].Key)

@@ -163,6 +163,30 @@ func Database(t testing.TB) string {
 	return p.URLAt(p.Address, database(t, p))
 }
 
+// Connect returns a connection to a database, which is open until the test ends.
+func Connect(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Exec executes a statement in a database.
+func Exec(t testing.TB, url, statement string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), url)
+	if err == nil {
+		defer conn.Close(context.Background())
+		_, err = conn.Exec(context.Background(), statement, args...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // PooledDatabase is Database by way of a real PgBouncer that pools by transaction.
 func PooledDatabase(t testing.TB) string {
 	t.Helper()
@@ -178,11 +202,7 @@ func OddDatabase(t testing.TB) string {
 	t.Helper()
 	p := SharedPostgres(t)
 	name := database(t, p)
-	conn, err := pgx.Connect(t.Context(), p.URLAt(p.Address, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
+	conn := Connect(t, p.URLAt(p.Address, name))
 	for _, odd := range []string{"client_encoding = latin1", "standard_conforming_strings = off", "datestyle = 'SQL, DMY'",
 		"timezone = 'Asia/Kathmandu'", "intervalstyle = sql_standard", "bytea_output = escape", "search_path = ''", "array_nulls = off",
 		"transform_null_equals = on", "quote_all_identifiers = on", "extra_float_digits = -15", "xmloption = document",
