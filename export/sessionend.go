@@ -3,6 +3,7 @@ package export
 import (
 	"errors"
 	"reflect"
+	"slices"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -96,29 +97,27 @@ const (
 	anyOther         = "any other error, of the checkpoint, the API server or the sink"
 )
 
-// endOf returns the row for an error, or nil.
-func endOf(err error) *end {
-	for i := range ends {
-		for _, kind := range ends[i].errs {
-			if kind.matches(err) {
-				return &ends[i]
-			}
+// endOf returns the row for an error, or an empty one.
+func endOf(err error) end {
+	for _, row := range ends {
+		if slices.ContainsFunc(row.errs, func(kind errorKind) bool { return kind.matches(err) }) {
+			return row
 		}
 	}
-	return nil
+	return end{}
 }
 
 // outcomeOf returns what follows a session that an error has ended, and why. ending says that the process ends, or gives up the slot.
 func outcomeOf(err error, s sinkState, ending bool) (outcome, string) {
 	row := endOf(err)
 	switch {
-	case row != nil && (row.next == fenced || row.next == final || row.next == handOver):
+	case row.next == fenced, row.next == final, row.next == handOver:
 		return row.next, row.what
 	case ending && err == nil:
 		return drained, ""
 	case ending:
 		return stopped, ""
-	case row != nil:
+	case row.next != "":
 		return row.next, row.what
 	case mayBeAway(err) && inDoubt(s):
 		return spoolNext, sinkTakesNoBatch
@@ -127,25 +126,16 @@ func outcomeOf(err error, s sinkState, ending bool) (outcome, string) {
 }
 
 // isFinal reports that this process must not write to the log, or that the checkpoint must be opened again.
-func isFinal(err error) bool {
-	row := endOf(err)
-	return row != nil && row.next == final
-}
+func isFinal(err error) bool { return endOf(err).next == final }
 
 // isFenced reports whether another process has taken over the slot. Only the checkpoint knows that, by its epoch.
 func isFenced(err error) bool { return errors.Is(err, checkpoint.ErrFenced) }
 
 // isUnavailable reports that another replica has the slot, or that the layout has changed.
-func isUnavailable(err error) bool {
-	row := endOf(err)
-	return row != nil && row.next == handOver
-}
+func isUnavailable(err error) bool { return endOf(err).next == handOver }
 
 // isVerdict reports that the sink does not take a batch, whenever it is asked again.
-func isVerdict(err error) bool {
-	row := endOf(err)
-	return row != nil && row.verdict
-}
+func isVerdict(err error) bool { return endOf(err).verdict }
 
 // mayBeAway reports whether the sink may take the batch later, from any owner of the slot.
 func mayBeAway(err error) bool { return dependency.NameOf(err) == dependency.Sink && !isVerdict(err) }

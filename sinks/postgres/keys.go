@@ -74,13 +74,15 @@ const (
 )
 
 // byObject visits the changes of one object after another, in the order of their keys.
-func (s *scan) byObject(ctx context.Context) error {
-	resources, err := s.Resources, error(nil)
+func (s *scan) byObject(ctx context.Context) (err error) {
+	resources := s.Resources
 	if len(resources) == 0 {
-		resources, err = s.reader.Resources(ctx)
+		if resources, err = s.reader.Resources(ctx); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		s.since, err = s.reader.retainedSince(ctx)
+	if s.since, err = s.reader.retainedSince(ctx); err != nil {
+		return err
 	}
 	cut, visit := s.After, s.allOf
 	switch s.Each {
@@ -89,22 +91,19 @@ func (s *scan) byObject(ctx context.Context) error {
 	case sinks.Rest:
 		visit = s.restOf
 	}
-	var p place
-	if err == nil {
-		p, err = s.reader.placeOf(ctx, cut)
+	p, err := s.reader.placeOf(ctx, cut)
+	if err != nil {
+		return err
 	}
 	for _, id := range resources {
-		if err == nil {
-			err = s.inOrder(ctx, id, p, visit)
+		if err = s.inOrder(ctx, id, p, visit); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		err = s.still(ctx, cut)
+	if err = s.still(ctx, cut); err != nil || cut == nil {
+		return err
 	}
-	if err == nil && cut != nil {
-		err = s.still(ctx, nil)
-	}
-	return err
+	return s.still(ctx, nil)
 }
 
 // names are some objects of a resource, as parameters of a statement.
