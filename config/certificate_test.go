@@ -12,14 +12,10 @@ import (
 func certificate(t *testing.T, dir string) (certFile, keyFile string) {
 	t.Helper()
 	c, k, err := cert.GenerateSelfSignedCertKey("kafka.example.com", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for file, text := range map[string][]byte{certFile: c, keyFile: k} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, text, 0o600))
 	}
 	return certFile, keyFile
 }

@@ -242,13 +242,9 @@ func TestPlainTextAndUnverifiedCertificatesAreWarnedOf(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "kubeconfig")
 		text := "clusters: [{name: c, cluster: {" + cmp.Or(test.cluster, "server: https://k8s:6443") + "}}]\n" +
 			"contexts: [{name: x, context: {cluster: c}}]\ncurrent-context: x\n"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		_, _, warnings, err := Read(append(test.env, "KUBECONFIG="+path), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "Secrets are not exported") })
 		if len(warnings) > 1 || strings.Join(warnings, "") == "" && test.want != "" || !strings.Contains(strings.Join(warnings, ""), test.want) ||
 			test.want == "" && len(warnings) > 0 {
@@ -262,9 +258,7 @@ func TestThePageIsForThisMachineOutsideAPod(t *testing.T) {
 	alone(t)
 	listen := func(env ...string) string {
 		c, _, err := Load(append(env, "KUBECDC_RESOURCES=pods", "KUBECDC_SINK=stdout"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c.Process.Listen
 	}
 	if got := listen(); got != "127.0.0.1:8080" {
@@ -307,9 +301,7 @@ func samples(t *testing.T) map[string]string {
 	password := filepath.Join(dir, "password")
 	hashKey := filepath.Join(dir, "hash-key")
 	for file, text := range map[string]string{password: "hunter2\n", hashKey: "hunter2hunter2hunter2\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	return map[string]string{
 		"KUBECONFIG": "/k", "KUBECDC_CONTEXT": "c", "KUBECDC_CLUSTER": "n", "KUBECDC_RESOURCES": "pods, deployments.apps",
@@ -353,9 +345,7 @@ func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 		delete(values, file)
 	}
 	want, _, err := Load(environ(values), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range Settings() {
 		t.Run(s.Flag, func(t *testing.T) {
 			if strings.HasSuffix(s.Env, "_FILE") {
@@ -403,9 +393,7 @@ func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	AddFlags(fs, nil)
-	if err := fs.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fs.Parse(args))
 	return fs
 }
 
@@ -420,9 +408,7 @@ func TestASwitchNeedsNoValue(t *testing.T) {
 // Only one command listens: the others read the same settings.
 func TestAWebhookThatNothingListensForIsAWarning(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(token, []byte("0123456789abcdef"), 0o600))
 	_, warnings, err := Load([]string{"KUBECDC_LISTEN=off", "KUBECDC_AUDIT_TOKEN_FILE=" + token}, nil)
 	if err != nil || !strings.Contains(strings.Join(warnings, ""), "KUBECDC_AUDIT_TOKEN_FILE has no effect") {
 		t.Errorf("%q, %v", warnings, err)
@@ -460,9 +446,7 @@ func TestAFlagWithoutEffectIsRefused(t *testing.T) {
 	for _, command := range []string{"", "sink"} {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		AddFlags(flags, func(s *Setting) bool { return s.Flag == "kafka-brokers" || s.Flag == command })
-		if err := flags.Parse([]string{"--kafka-brokers", "h:1"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, flags.Parse([]string{"--kafka-brokers", "h:1"}))
 		_, warnings, err := Load(nil, flags)
 		if refused := err != nil && strings.Contains(err.Error(), "add --sink kafka, or leave --kafka-brokers out"); refused != (command != "") || refused == (err == nil) {
 			t.Errorf("with the flag %q: %q, %v", command, warnings, err)
@@ -546,9 +530,7 @@ func TestTheDefaultCheckpointIsOneForEachLog(t *testing.T) {
 	paths := map[string]bool{}
 	for _, env := range [][]string{nil, {"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=h:1"}, {"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=h:1", "KUBECDC_KAFKA_TOPIC_PREFIX=b"}} {
 		c, _, err := Load(env, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		path, err := c.SQLitePath("prod/eu 1")
 		if err != nil || paths[path] || !strings.HasPrefix(path, os.Getenv("HOME")) {
 			t.Errorf("%v: %q, %v", env, path, err)
@@ -600,5 +582,12 @@ func TestIgnoredFieldsWithoutBeforeImages(t *testing.T) {
 	_, warnings, err := Load(environ(map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_IGNORE_FIELDS": "nodes:status", "KUBECDC_BEFORE": "none"}), nil)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "KUBECDC_IGNORE_FIELDS has no effect") {
 		t.Errorf("warnings %q, %v", warnings, err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

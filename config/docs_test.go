@@ -109,17 +109,13 @@ func project(t *testing.T) (paths, tests map[string]bool) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return paths, tests
 }
 
 func read(t *testing.T, file string) string {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -163,7 +159,5 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

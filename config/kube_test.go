@@ -20,9 +20,7 @@ contexts:
 func writeKubeconfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -61,12 +59,8 @@ func TestConnect(t *testing.T) {
 
 func TestConnectReadsTheHomeFolder(t *testing.T) {
 	alone(t)
-	if err := os.MkdirAll(filepath.Join(os.Getenv("HOME"), ".kube"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(os.Getenv("HOME"), ".kube", "config"), []byte(kubeconfig+"current-context: prod\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(os.Getenv("HOME"), ".kube"), 0o700))
+	must(t, os.WriteFile(filepath.Join(os.Getenv("HOME"), ".kube", "config"), []byte(kubeconfig+"current-context: prod\n"), 0o600))
 	if conn, err := (&Source{}).Connect(); err != nil || conn.Cluster != "prod" {
 		t.Errorf("%v, %v", conn, err)
 	}

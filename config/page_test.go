@@ -10,9 +10,7 @@ import (
 func TestSettingsPageIsUpToDate(t *testing.T) {
 	const page = "../docs/settings.md"
 	if *update {
-		if err := os.WriteFile(page, []byte(markdown()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(page, []byte(markdown()), 0o644))
 	}
 	got, err := os.ReadFile(page)
 	if err != nil || string(got) != markdown() {

@@ -41,14 +41,10 @@ func startAudited(t *testing.T) *audited {
 	servers.Need(t)
 	policy, log := filepath.Join(t.TempDir(), "policy.yaml"), filepath.Join(t.TempDir(), "audit.log")
 	text := `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"rules":[{"level":"Metadata"}]}`
-	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(policy, []byte(text), 0o600))
 	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{
 		APIServerFlags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = kube.Stop() })
 	return &audited{kube, log, clientset(t, kube.Config)}
 }
@@ -75,9 +71,7 @@ func rightsIn(t *testing.T, objects []*unstructured.Unstructured) map[string]boo
 			continue
 		}
 		var role rbacv1.ClusterRole
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
-			t.Fatal(err)
-		}
+		must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role))
 		for _, rule := range role.Rules {
 			for _, r := range rule.Resources {
 				for _, verb := range rule.Verbs {
@@ -121,9 +115,7 @@ func (a *audited) used(t *testing.T, user string, granted map[string]bool) usage
 	t.Helper()
 	u := usage{used: map[string]int{}, everybody: map[string]int{}}
 	file, err := os.Open(a.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
@@ -228,13 +220,9 @@ func (a *audited) grantLater(t *testing.T, plural, aggregated string) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"example.com"}, Resources: []string{plural}, Verbs: []string{"list", "watch"}}}
 	_, err := roles.Create(t.Context(), &rbacv1.ClusterRole{Rules: rules, ObjectMeta: metav1.ObjectMeta{Name: "exporter-reads-" + plural,
 		Labels: map[string]string{"kubecdc/aggregate-to-exporter": "true"}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	role, err := roles.Get(t.Context(), aggregated, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	selector := metav1.FormatLabelSelector(&role.AggregationRule.ClusterRoleSelectors[0])
 	found, err := roles.List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil || len(found.Items) != 1 {
@@ -303,16 +291,12 @@ func TestExactlyTheGrantedRightsAreUsed(t *testing.T) {
 		r.exporter.Kill()
 	}
 	kube.createEach(t, client, "missed")
-	if err := kube.RestartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.RestartAPIServer(t.Context()))
 	for _, r := range runs {
 		r.start(t)
 	}
 	each(`"complete":true`, 3)
-	if err := client.Resource(crds).Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.Resource(crds).Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}))
 	each(`"type":"stream-end"`, 1)
 	kube.grantLater(t, "gizmos", "everywhere-aggregated:cdc")
 	for _, verb := range []string{"list", "watch"} {
@@ -347,9 +331,7 @@ func newAuditedRun(t *testing.T, kube *audited, name string, settings map[string
 	apply(t, kube.Config, objects)
 	r.granted = rightsIn(t, objects)
 	r.env["KUBECONFIG"] = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := kube.WriteKubeconfig(r.env["KUBECONFIG"], kube.Address, accountToken(t, kube.admin, "cdc", name)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.WriteKubeconfig(r.env["KUBECONFIG"], kube.Address, accountToken(t, kube.admin, "cdc", name)))
 	r.start(t)
 	return r
 }
@@ -358,4 +340,11 @@ func (r *auditedRun) start(t *testing.T) {
 	t.Helper()
 	r.exporter = e2e.StartExporter(t, r.name, r.env)
 	r.exporter.AwaitReady(t)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

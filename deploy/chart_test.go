@@ -94,13 +94,9 @@ func chartValues(t *testing.T) []string {
 func TestTheSchemaOfTheValuesHasAllSettings(t *testing.T) {
 	const file = "chart/values.schema.json"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var schema map[string]any
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &schema))
 	open, secret := map[string]any{}, map[string]any{}
 	for _, s := range config.Settings() {
 		secret[s.Env] = settingSchema(s)
@@ -115,9 +111,7 @@ func TestTheSchemaOfTheValuesHasAllSettings(t *testing.T) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Encode(schema))
 	upToDate(t, file, b.String())
 }
 
@@ -186,9 +180,7 @@ func TestTheBaseIsTheChart(t *testing.T) {
 func upToDate(t *testing.T, file, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("deploy/%s is not what the chart and the settings make (%v): run make docs", file, err)
@@ -273,9 +265,7 @@ func TestPasswordsLeaveNoTraceOutsideTheSecret(t *testing.T) {
 		for _, o := range render(t, "kubecdc", "--set=config.KUBECDC_KAFKA_BROKERS=kafka:9092", "--set=secret.KUBECDC_CHECKPOINT="+password) {
 			if o.GetKind() == "Deployment" {
 				text, err := json.Marshal(o.Object)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return string(text)
 			}
 		}

@@ -42,13 +42,9 @@ func build(t *testing.T, folder string) []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, r := range rendered.Resources() {
 		text, err := r.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o := &unstructured.Unstructured{}
-		if err := json.Unmarshal(text, o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(text, o))
 		objects = append(objects, o)
 	}
 	return objects
@@ -58,16 +54,12 @@ func build(t *testing.T, folder string) []*unstructured.Unstructured {
 func apply(t *testing.T, c *rest.Config, objects []*unstructured.Unstructured) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clientset(t, c).Discovery()))
 	for _, o := range objects {
 		gvk := o.GroupVersionKind()
 		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var target dynamic.ResourceInterface = client.Resource(mapping.Resource)
 		if o.GetNamespace() != "" {
 			target = client.Resource(mapping.Resource).Namespace(o.GetNamespace())
@@ -83,9 +75,7 @@ func clientset(t *testing.T, c *rest.Config) *kubernetes.Clientset {
 	c = rest.CopyConfig(c)
 	c.QPS, c.Burst = 1000, 1000
 	client, err := kubernetes.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
 }
 
@@ -110,9 +100,7 @@ func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string
 		if err == nil {
 			err = json.Unmarshal(text, &found)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return found
 	}
 	t.Fatalf("there is no %s", kind)
@@ -207,9 +195,7 @@ func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
 func whatMayBeDone(t *testing.T, client kubernetes.Interface) (allowed []string) {
 	t.Helper()
 	lists, err := client.Discovery().ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, list := range lists {
 		group, _, ok := strings.Cut(list.GroupVersion, "/")
 		if !ok {
@@ -230,8 +216,6 @@ func may(t *testing.T, client kubernetes.Interface, a authorization.ResourceAttr
 	t.Helper()
 	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(context.Background(),
 		&authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.Status.Allowed
 }

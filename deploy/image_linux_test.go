@@ -44,9 +44,7 @@ func makeReadOnly(t *testing.T, root string) {
 		}
 		return errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o555))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // image returns the file system of the image that make image makes.
@@ -75,9 +73,7 @@ func image(t *testing.T) (root string) {
 	if err == nil {
 		err = eachFile(layer, func(h *tar.Header, content []byte) error { return extract(root, h, content) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return root
 }
 

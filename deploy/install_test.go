@@ -89,9 +89,7 @@ func TestAnAdminOfOneNamespaceInstalls(t *testing.T) {
 	if err == nil {
 		err = kube.WriteKubeconfig(kubeconfig, kube.Address, accountToken(t, admin, ns, "team"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	settings := map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_RESOURCES": "configmaps", "KUBECDC_NAMESPACES": ns, "KUBECDC_CLUSTER": ns}
 	args := []string{"install", "cdc", "chart", "--namespace", ns, "--kubeconfig", kubeconfig, "--set=rbac.clusterRole=false,persistence.enabled=true"}
 	for name, value := range settings {
@@ -100,9 +98,7 @@ func TestAnAdminOfOneNamespaceInstalls(t *testing.T) {
 	if _, stderr, err := helm(t, args...); err != nil {
 		t.Fatalf("helm install: %v\n%s", err, stderr)
 	}
-	if err := kube.WriteKubeconfig(kubeconfig, kube.Address, accountToken(t, admin, ns, "cdc-kubecdc")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.WriteKubeconfig(kubeconfig, kube.Address, accountToken(t, admin, ns, "cdc-kubecdc")))
 	settings["KUBECONFIG"], settings["KUBECDC_CHECKPOINT"] = kubeconfig, "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")
 	exporter := e2e.StartExporter(t, "exporter", settings)
 	e2e.Await(t, "the record of a ConfigMap in its namespace", func() (bool, error) {
@@ -116,9 +112,7 @@ func aggregates(t *testing.T, admin kubernetes.Interface, name string) {
 	role := rbac.ClusterRole(name).WithRules(rbac.PolicyRule().WithAPIGroups("example.com").WithResources("gizmos").WithVerbs("list", "watch"))
 	_, err := admin.RbacV1().ClusterRoles().Apply(t.Context(), role,
 		metav1.ApplyOptions{FieldManager: "clusterrole-aggregation-controller", Force: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // Releases of one name in two namespaces share no role. After one is uninstalled, the other still has its rights.
@@ -149,9 +143,7 @@ func TestReleasesOfOneNameInTwoNamespaces(t *testing.T) {
 func deployment(t *testing.T, admin kubernetes.Interface, namespace, name string) *appsv1.Deployment {
 	t.Helper()
 	d, err := admin.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -180,9 +172,7 @@ func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 		name, value, _ := strings.Cut(e, "=")
 		env[name] = value
 	}
-	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, accountToken(t, admin, ns, ns)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, accountToken(t, admin, ns, ns)))
 	e2e.StartExporter(t, "exporter", env)
 	db := servers.Connect(t, database)
 	var written time.Time
@@ -199,17 +189,13 @@ func TestTheReadmesLinesInstall(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
 	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	block := regexp.MustCompile("make image IMAGE=(\\S+) [^`]*helm install (kubecdc deploy/chart [^`]*)```").FindStringSubmatch(string(readme))
 	if block == nil {
 		t.Fatal("README.md has no lines that install")
 	}
 	command, err := helmCommand()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sh := func(line string) string {
 		t.Helper()
 		c := exec.CommandContext(t.Context(), "sh", "-c", "cd .. && "+line)

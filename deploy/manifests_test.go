@@ -69,9 +69,7 @@ func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
 		})
 	}
 	monitor, err := os.ReadFile("examples/podmonitor/podmonitor.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	apply(t, kube.Config, decode(t, string(monitor)))
 }
 
@@ -122,9 +120,7 @@ func wantItRuns(t *testing.T, kube *servers.Kubernetes, admin *kubernetes.Client
 		"KUBECDC_SINK_POSTGRES": "", "KUBECDC_KAFKA_BROKERS": "", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")})
 	delete(env, "KUBECDC_LISTEN")
 	token := accountToken(t, admin, m.namespace, spec.ServiceAccountName)
-	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, token); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, token))
 	exporter := e2e.StartExporter(t, m.name, env)
 	exporter.AwaitReady(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: servers.UniqueName()}, Spec: spec}
@@ -147,16 +143,12 @@ func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 		t.Fatalf("download the Prometheus operator's CRDs: %v", err)
 	}
 	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out, &module))
 	var crds []*unstructured.Unstructured
 	kinds := []string{"servicemonitors", "podmonitors", "prometheusrules"}
 	for _, kind := range kinds {
 		text, err := os.ReadFile(filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		crds = append(crds, decode(t, string(text))...)
 	}
 	apply(t, kube.Config, crds)
@@ -173,9 +165,7 @@ func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 func chartFor(t *testing.T, settings map[string]string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return render(t, "kubecdc", append(args, "--set-json=config="+string(text), "--set=existingSecret=kubecdc")...)
 }
 

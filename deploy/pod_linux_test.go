@@ -59,9 +59,7 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 	apply(t, kube.Config, build(t, "base"))
 	admin := clientset(t, kube.Config)
 	ns, err := admin.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	name := "k8s-" + string(ns.UID[:8])
 	exporter := pod(t, kube, accountToken(t, admin, "kubecdc", "kubecdc"))
 
@@ -73,15 +71,11 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 	}
 	run := exporter("run")
 	output, err := os.Create(filepath.Join(t.TempDir(), "output"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer output.Close()
 	run.Stdout, run.Stderr = output, output
 	process, err := child.Start(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer process.Kill()
 	e2e.Await(t, "a record of "+name, func() (bool, error) {
 		text, err := os.ReadFile(output.Name())
@@ -144,9 +138,7 @@ func (p *podWithLargeObject) run(t *testing.T, from, to int) {
 	run := p.command("run")
 	run.Stdout, run.Stderr = records, log
 	process, err := child.Start(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer process.Kill()
 	defer func() {
 		if t.Failed() {
@@ -187,9 +179,7 @@ func (p *podWithLargeObject) put(t *testing.T, n int) string {
 		write = func() (*corev1.ConfigMap, error) { return p.api.Create(t.Context(), m, metav1.CreateOptions{}) }
 	}
 	written, err := write()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return written.ResourceVersion
 }
 

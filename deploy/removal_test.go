@@ -40,9 +40,7 @@ func TestTheShippedRightsDetectARemoval(t *testing.T) {
 		t.Helper()
 		_, err := widgets.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
 			"metadata": map[string]any{"name": name}}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	create("one")
 	h := newHiding(t, kube.UserConfig(kube.Address, accountToken(t, admin, "kubecdc", "kubecdc")), "example.com")
@@ -95,15 +93,11 @@ func mayRead(t *testing.T, admin kubernetes.Interface, resource, group string) {
 	meta := metav1.ObjectMeta{Name: "kubecdc-" + resource}
 	_, err := rbac.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta,
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"list", "watch"}}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "kubecdc", Name: "kubecdc"}}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = rbac.ClusterRoleBindings().Delete(t.Context(), meta.Name, metav1.DeleteOptions{})
 		_ = rbac.ClusterRoles().Delete(t.Context(), meta.Name, metav1.DeleteOptions{})
@@ -114,9 +108,7 @@ func mayRead(t *testing.T, admin kubernetes.Interface, resource, group string) {
 func withoutRights(t *testing.T, admin kubernetes.Interface, groups ...string) {
 	t.Helper()
 	role, err := admin.RbacV1().ClusterRoles().Get(t.Context(), "kubecdc", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rules []rbacv1.PolicyRule
 	for _, rule := range role.Rules {
 		group := strings.Join(rule.APIGroups, "")
@@ -141,13 +133,9 @@ type hiding struct {
 func newHiding(t *testing.T, config *rest.Config, group string) *hiding {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := &hiding{group: group, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport, proxy.FlushInterval, proxy.ModifyResponse = transport, -1, h.strip
@@ -162,9 +150,7 @@ func newHiding(t *testing.T, config *rest.Config, group string) *hiding {
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"h","contexts":[{"name":"h","context":{"cluster":"h","user":"h"}}],
 		"users":[{"name":"h","user":{}}],"clusters":[{"name":"h","cluster":{"server":"%s"}}]}`, h.URL)
-	if err := os.WriteFile(h.kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(h.kubeconfig, []byte(text), 0o600))
 	return h
 }
 

@@ -70,9 +70,7 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 // acquireAs releases the slot, and acquires it as the given owner.
 func acquireAs(t *testing.T, s *slot, owner string) {
 	t.Helper()
-	if err := s.parts.Store.Release(t.Context(), 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, s.parts.Store.Release(t.Context(), 0, 1))
 	if _, err := s.parts.Store.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
 		t.Fatal(err)
 	}

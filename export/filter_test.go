@@ -14,9 +14,7 @@ import (
 // that body is remembered with the newest version.
 func TestIgnoredUpdates(t *testing.T) {
 	path, err := redact.ParsePath("status.beat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	mask := redact.NewMask([]redact.Path{path})
 	ignoring := &filter{mask: func(change.StreamID) *redact.Mask { return mask }}
 	body := func(state string) []byte {

@@ -489,7 +489,7 @@ func TestTheLogIsClosedIfASpoolCantBePutAside(t *testing.T) {
 	}
 }
 
-func mustDo(t *testing.T, err error) {
+func mustDo(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

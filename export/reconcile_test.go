@@ -47,26 +47,18 @@ func killedInARebuild(t *testing.T, kill string) {
 	session := func() (*slot, checkpoint.SlotState, *opened, error) {
 		s := newSlot(0, configFor(1), parts, nil)
 		state, err := s.acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		o, err := s.openRaisingEpoch(t.Context(), &state, s.open)
 		return s, state, o, err
 	}
 	s, state, o, err := session()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	made := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "5", After: []byte("{}"), Time: time.Now()}
 	c := s.newCommitter(o, state.Epoch)
 	b := &batching.Batch{Batch: change.Batch{Changes: []change.Change{made}}, Newest: map[change.StreamID]change.Position{
 		pods.ID(): {Stream: pods.ID(), ResourceVersion: "5", Time: time.Now().UTC()}}}
-	if err := c.commit(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.finish(t.Context(), o.following, nil); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, c.commit(t.Context(), b))
+	mustDo(t, s.finish(t.Context(), o.following, nil))
 	o.log.Close()
 	servers.Exec(t, url, `truncate kubecdc_log.slots, kubecdc_log.batches, kubecdc_log.changes, kubecdc_log.objects, kubecdc_log.control`)
 	if _, _, _, err := session(); !errors.Is(err, errKilled) {

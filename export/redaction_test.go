@@ -28,14 +28,10 @@ var secrets = change.NewStream(change.Resource{Version: "v1", Plural: "secrets",
 func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redact.Mode) *slot {
 	t.Helper()
 	patterns, err := discovery.ParsePatterns(strings.Split(resources, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	config := Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
 	server, err := discovery.Connect(&rest.Config{Host: "http://nobody"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	parts := quietParts(store)
 	parts.Server = server
 	return newSlot(0, config, parts, nil)
@@ -46,9 +42,7 @@ func storePlain(t *testing.T, store checkpoint.Store, seq uint64) {
 	t.Helper()
 	err := store.Commit(t.Context(), checkpoint.Commit{Epoch: 1, Seq: seq, Streams: []checkpoint.StreamCommit{{Stream: secrets.ID(),
 		Upserts: []checkpoint.Object{{Key: "ns/a", UID: "u", ResourceVersion: "1", Body: checkpoint.Pack([]byte(plainSecret))}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 }
 
 func storedBody(t *testing.T, store checkpoint.Store) string {
@@ -150,9 +144,7 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 	for n, state := range []string{"one", "two", "three"} {
 		updated := change.Change{Op: change.Update, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 2)),
 			After: []byte(strings.Replace(plainSecret, "Y2FuYXJ5", state, 1))}
-		if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{updated}}}); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{updated}}}))
 		err := store.Bodies(t.Context(), secrets.ID(), []string{"ns/a"}, func(_ string, b checkpoint.Body) error {
 			base, err := checkpoint.Body{Base: b.Base}.Unpack()
 			mustDo(t, err)
@@ -162,9 +154,7 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 	}
 }
 
@@ -179,9 +169,7 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	storePlain(t, store, 1)
 	c, log := committerOf(t, s)
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
-	if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}))
 	if got := log.before; !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("the before is %s", got)
 	}
@@ -200,9 +188,7 @@ func committerOf(t *testing.T, s *slot) (*committer, *lastBefore) {
 	t.Helper()
 	log := &lastBefore{}
 	m, _, _, err := s.inventory.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 1}, &sinks.Opened{Log: log, Tail: sinks.NoTail}, log.Write)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	return s.newCommitter(&opened{Memory: m, guard: m, following: m}, 1), log
 }
 
@@ -220,9 +206,7 @@ func (l *lastBefore) Write(_ context.Context, b *change.Batch) (change.Offsets, 
 func storeAt(t *testing.T) checkpoint.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(store.Close)
 	checkpointtest.Bind(t, store, "prod", "uid")
 	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {

@@ -42,9 +42,7 @@ func partsFor(t *testing.T, slots int) *watchedParts { return partsIn(t, servers
 
 func partsIn(t *testing.T, url string, slots int) *watchedParts {
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod", ClusterUID: "uid"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(func() { sink.Close() })
 	return watch(time.Minute, Parts{Store: newStore(t, slots), Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
 }
@@ -52,9 +50,7 @@ func partsIn(t *testing.T, url string, slots int) *watchedParts {
 // newStore returns an empty checkpoint.
 func newStore(t *testing.T, slots int) *sqlite.Store {
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(store.Close)
 	checkpointtest.Bind(t, store, "prod", "uid")
 	if _, err := store.Slots(t.Context(), slots); err != nil {
@@ -78,9 +74,7 @@ func TestTheLayoutChangesThoughAnUnusedSlotHasATail(t *testing.T) {
 		if slots == 2 {
 			killed.slot = 1 // the first attempt fails
 		}
-		if err := newResharder(configFor(slots), parts).Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, newResharder(configFor(slots), parts).Run(ctx))
 	}
 	if killed.slot != -1 {
 		t.Fatal("no commit failed")
@@ -120,9 +114,7 @@ func TestALossOfAnUnusedSlotIsNoneOfItsNextStreams(t *testing.T) {
 		if err == nil {
 			err = slot.Begin(t.Context(), change.Control{Type: change.ControlLayout}, known)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		slot.Close()
 	}
 	if log.losses != 1 {
@@ -160,9 +152,7 @@ func TestAFailedLayoutChangeIsReported(t *testing.T) {
 	parts.Sink.Close()
 	r := newResharder(configFor(2), parts)
 	r.Observer = seen
-	if err := r.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, r.Run(ctx))
 	n := len(seen.reported)
 	if n < 3 || !strings.Contains(seen.reported[0], "KUBECDC_SLOTS is 2 here, but 1") || seen.reported[n-2] != "standby: " || !strings.Contains(seen.reported[n-1], "change the number of slots: open the log of slot 0") {
 		t.Errorf("reported %q", seen.reported)

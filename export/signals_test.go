@@ -18,13 +18,9 @@ func TestASignalOfAnUnknownKindFails(t *testing.T) {
 	q := batching.New(10, 1000, batching.Limits{MaxChanges: 10, MaxBytes: 1000})
 	st := newStreams(s, 1, q, nil, &storedRules{slot: s, epoch: 1}, nil)
 	id, err := store.AddSignal(t.Context(), checkpoint.Signal{Kind: "sing", Stream: "pods"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	for range 2 {
-		if err := st.followSignals(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, st.followSignals(t.Context()))
 	}
 	if open, err := store.Signals(t.Context(), true); err != nil || len(open) != 1 {
 		t.Fatalf("it is answered before that is durable: %+v, %v", open, err)
@@ -35,9 +31,7 @@ func TestASignalOfAnUnknownKindFails(t *testing.T) {
 	if len(batch.Controls) != 1 || len(batch.Durable) != 1 || batch.Controls[0].Signal.State != change.SignalFailed {
 		t.Fatalf("control records %+v", batch.Controls)
 	}
-	if err := batch.Durable[0](t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, batch.Durable[0](t.Context()))
 	all, err := store.Signals(t.Context(), false)
 	if err != nil || len(all) != 1 || all[0].ID != id || all[0].State != change.SignalFailed || !strings.Contains(all[0].Reason, "sing") {
 		t.Fatalf("signals %+v, %v", all, err)

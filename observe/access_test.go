@@ -38,9 +38,7 @@ func protected(t *testing.T, o ServerOptions) *Server {
 	o.Listen, o.Log = "127.0.0.1:0", slog.New(slog.DiscardHandler)
 	e := observing(1)
 	s, err := Serve(o, e.Metrics, &Status{Exporter: e.Exporter, StaleAfter: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -49,21 +47,15 @@ func protected(t *testing.T, o ServerOptions) *Server {
 func ask(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.StatusCode, string(body)
 }
 
@@ -88,9 +80,7 @@ func codes(code int) map[string]int {
 
 func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestATokenFileIsRotated(t *testing.T) {
@@ -112,9 +102,7 @@ func TestATokenFileIsRotated(t *testing.T) {
 func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
 	s := protected(t, ServerOptions{Options: web.Options{Within: 200 * time.Millisecond}})
 	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(5 * time.Minute))
 	for err == nil { // until the answers fill all buffers
@@ -134,9 +122,7 @@ func TestABrowserSendsTheTokenAsPassword(t *testing.T) {
 		r, _ := http.NewRequest(http.MethodGet, "http://"+s.Addr()+"/", nil)
 		r.SetBasicAuth("me", password)
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want || want == http.StatusUnauthorized && !strings.Contains(strings.Join(answer.Header.Values("WWW-Authenticate"), ","), "Basic") {
 			t.Errorf("with password %q: %s, %v", password, answer.Status, answer.Header)
@@ -169,28 +155,20 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{
 		{Name: "scraper", Token: "token-of-scraper"}, {Name: "nobody", Token: "token-of-nobody"},
 		{Name: "exporter", Token: "token-of-exporter"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer kube.Stop()
 	admin := kubernetes.NewForConfigOrDie(kube.Config).RbacV1()
 	rules := []rbac.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics", "/kubecdc/readyz"}}}
 	_, err = admin.ClusterRoles().Create(t.Context(), &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scrape"}, Rules: rules}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for user, role := range map[string]string{"scraper": "scrape", "exporter": "system:auth-delegator"} {
 		_, err := admin.ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user},
 			RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects: []rbac.Subject{{APIGroup: rbac.GroupName, Kind: "User", Name: user}}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	reviews, err := web.NewReviews(kube.UserConfig(kube.Address, "token-of-exporter"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := protected(t, ServerOptions{Access: reviews})
 	scraper := map[string]int{"/": http.StatusForbidden, "/status.json": http.StatusForbidden, "/metrics": http.StatusOK}
 	servers.Await(t, "RBAC to learn of the bindings, by a watch", func() (bool, error) {
@@ -225,9 +203,7 @@ func TestACertificateIsRotated(t *testing.T) {
 		var got status.Status
 		return json.NewDecoder(answer.Body).Decode(&got)
 	}
-	if err := trusted(first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, trusted(first))
 	second := newCertificate(t, certFile, keyFile)
 	if err := trusted(second); err != nil {
 		t.Errorf("the new certificate is not served: %v", err)
@@ -244,10 +220,15 @@ func TestACertificateIsRotated(t *testing.T) {
 func newCertificate(t *testing.T, certFile, keyFile string) (authority []byte) {
 	t.Helper()
 	c, k, err := cert.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writeFile(t, certFile, string(c))
 	writeFile(t, keyFile, string(k))
 	return c
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

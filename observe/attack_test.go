@@ -40,9 +40,7 @@ func TestSlowTheListenerUnderAttack(t *testing.T) {
 	servers.Slow(t)
 	dir := t.TempDir()
 	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writeFile(t, filepath.Join(dir, "tls.crt"), string(certPEM))
 	writeFile(t, filepath.Join(dir, "tls.key"), string(keyPEM))
 	writeFile(t, filepath.Join(dir, "token"), "a-token-of-some-length")
@@ -59,17 +57,11 @@ func startVictim(t *testing.T, dir, scheme string) *attack.Victim {
 	c := exec.Command(os.Args[0], "-test.run=^$")
 	c.Env = append(os.Environ(), "KUBECDC_TEST_SERVE="+dir, "KUBECDC_TEST_SCHEME="+scheme, "GOGC=30")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Start())
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &attack.Victim{Process: c.Process, Scheme: scheme, Address: strings.TrimSpace(line), Path: "/metrics", Token: "a-token-of-some-length",
 		Want: "go_goroutines", Most: 100e6}
 }

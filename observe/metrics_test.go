@@ -25,9 +25,7 @@ var update = flag.Bool("update", false, "write docs/monitoring.md")
 func value(t *testing.T, m *Metrics, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		for _, s := range f.GetMetric() {
 			has := map[string]bool{}
@@ -51,13 +49,9 @@ func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 	e, _ := observed(t, 1)
 	showAll(e, "pods")
 	families, err := e.Metrics.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range problems {
 		if strings.HasPrefix(p.Metric, "kubecdc_") {
 			t.Errorf("%s: %s", p.Metric, p.Text)
@@ -80,9 +74,7 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	m := e.Metrics
 	showAll(e, "pods")
 	families, err := m.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	there := map[string]bool{}
 	for _, f := range families {
 		there[f.GetName()] = true
@@ -102,18 +94,14 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	}
 	const file, mark = "../docs/monitoring.md", "<!-- from observe/metrics.go, by make docs -->\n"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	head, _, found := strings.Cut(string(text), mark)
 	if want := head + mark + page; *update {
 		err = os.WriteFile(file, []byte(want), 0o644)
 	} else if !found || string(text) != want {
 		t.Errorf("%s is not up to date: make docs", file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // While the sink fails from the start, no session reads a stream. Its lag grows anyway, also over failed sessions.

@@ -41,9 +41,7 @@ func observed(t *testing.T, slots int) (*observedExporter, *Server) {
 	t.Helper()
 	e := observing(slots)
 	s, err := Serve(ServerOptions{Options: web.Options{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}}, e.Metrics, &Status{Exporter: e.Exporter})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return e, s
 }
@@ -51,14 +49,10 @@ func observed(t *testing.T, slots int) (*observedExporter, *Server) {
 func get(t *testing.T, s *Server, path string) (int, string) {
 	t.Helper()
 	resp, err := http.Get("http://" + s.Addr() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, string(body)
 }
 

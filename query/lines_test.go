@@ -59,9 +59,7 @@ func TestLinesOfHostileContents(t *testing.T) {
 func content(t *testing.T, c hostile.Case) []byte {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"text": c.Text, "raw": json.RawMessage(c.Text)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return body
 }
 

@@ -552,14 +552,10 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 			if errors.As(err, &twice) {
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			asked++
 			got, err := query.ReadStates(t.Context(), stateLog{m.log, quick}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got, want := names(t, got[0]), names(t, want[0]); got != want {
 				t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
 			}
@@ -579,9 +575,7 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 	follower := query.NewFollower(l)
 	end := func() string {
 		pages, err := opened(t, follower, query.Target{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(pages.Coverage[0].UpTo)
 	}
 	numbered := func(epoch int64, batch uint64, version string) *change.Control {
@@ -645,9 +639,7 @@ func (m *model) wantAlike(t *testing.T, seed uint64, f *query.Follower, l sinks.
 		t.Fatalf("seed %d, %s: %v, want %v", seed, moment, alike, err)
 	}
 	page, err := pages.Page(t.Context(), query.Within{}, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want, got := names(t, states[0]), ""
 	for _, o := range page.Objects {
 		got = strings.TrimSpace(got + " " + o.Name + "@" + string(o.ResourceVersion))
@@ -695,9 +687,7 @@ func TestAFollowedLogAnswersAlike(t *testing.T) {
 					m.wantAlike(t, seed, f, l, m.moment())
 				}
 				end, err := f.Moment(t.Context(), []string{"pods"}, query.Target{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
 					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)
 				}
@@ -852,9 +842,7 @@ func (m *model) ask(t *testing.T, seed uint64) bool {
 		return m.askVersion(t, seed, m.version())
 	}
 	states, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(states[0].Missing) > 0 {
 		return false
 	}
@@ -878,9 +866,7 @@ func (m *model) ask(t *testing.T, seed uint64) bool {
 func (m *model) cutAt(t *testing.T, logged time.Time) uint64 {
 	t.Helper()
 	cut, err := m.log.CutAt(t.Context(), logged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return cut.Batches[0]
 }
 
@@ -923,9 +909,7 @@ func (m *model) askVersion(t *testing.T, seed uint64, revision int) bool {
 	if errors.As(err, &twice) {
 		return false
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(states[0].Missing) > 0 {
 		return false
 	}

@@ -30,9 +30,7 @@ func TestAPatchLeadsFromOneImageToTheOther(t *testing.T) {
 		was, now := images[random.IntN(len(images))], images[random.IntN(len(images))]
 		text := patchOf(t, was, now)
 		patch, err := jsonpatch.DecodePatch(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := patch.Apply(was)
 		if err != nil || !reflect.DeepEqual(exactly(t, got), exactly(t, now)) {
 			t.Fatalf("%s\nleads from %s\nto %s\nand not to %s: %v", text, was, got, now, err)
@@ -43,13 +41,9 @@ func TestAPatchLeadsFromOneImageToTheOther(t *testing.T) {
 func patchOf(t *testing.T, was, now []byte) []byte {
 	t.Helper()
 	operations, err := query.Patch(was, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(append([]query.Operation{}, operations...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -57,9 +51,7 @@ func exactly(t *testing.T, text []byte) (v any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Decode(&v))
 	return v
 }
 

@@ -299,13 +299,9 @@ func TestStatesOfMoments(t *testing.T) {
 		{moment: "0/2", want: "a@110 b@20 x@30"}, {moment: "now", want: "b@590 c@220"},
 	} {
 		moment, err := (moment.Times | moment.Versions | moment.Checkpoints).Parse(tc.moment, minute(9))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		states, err := query.ReadStates(t.Context(), newLog().busy(), query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.TargetOf(moment, tc.logged))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		missing := strings.Join(states[0].Missing, "\n")
 		if got := names(t, states[0]); got != tc.want || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
 			t.Errorf("%s: %s, want %s; missing: %s, want %q", tc.moment, got, tc.want, missing, tc.missing)
@@ -316,9 +312,7 @@ func TestStatesOfMoments(t *testing.T) {
 // The answer names each object that changed in a gap, at an unknown version.
 func TestAnObjectThatChangedInAGapIsNamed(t *testing.T) {
 	states, err := query.ReadStates(t.Context(), newLog(), query.Question{}, query.Target{Version: "400"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"pods shop/b: it was updated at an unknown", "pods shop/x: it was deleted at an unknown"} {
 		if !slices.ContainsFunc(states[0].Missing, func(m string) bool { return strings.HasPrefix(m, want) }) {
 			t.Errorf("%q is not said: %q", want, states[0].Missing)
@@ -337,9 +331,7 @@ func TestStatesAfterRetention(t *testing.T) {
 			}
 		}
 		states, err := query.ReadStates(t.Context(), l, query.Question{}, query.Target{Version: "205"}, query.Target{Version: "105"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, missing := "a@110 b@20 x@30", ""
 		if !before {
 			want, missing = "", "the next change has no before-image"
@@ -394,9 +386,7 @@ func TestBeforeItsCRDNothingOfAResourceExisted(t *testing.T) {
 		question(crds, 8, change.Create, "new.example.com")
 		question(widgets, 9, change.Create, "x")
 		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{widgets}}}, query.Target{Logged: minute(tc.moment + 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		missing := strings.Join(states[0].Missing, "\n")
 		if names(t, states[0]) != "" || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
 			t.Errorf("minute %d, with the CRD %s: %s, lacks %q", tc.moment, tc.defined, names(t, states[0]), missing)
@@ -464,9 +454,7 @@ func TestFilters(t *testing.T) {
 		`op == "d"`: false, `has(after.spec)`: false, `after == null`: false,
 	} {
 		f, err := query.NewFilter(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := f.Selects(&l, nil); err != nil || got != want {
 			t.Errorf("%s: %t, %v", expression, got, err)
 		}
@@ -480,9 +468,7 @@ func TestFilters(t *testing.T) {
 		t.Error(err)
 	}
 	f, err := query.NewFilter(`after.spec.replicas > 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := f.Selects(&l, nil); got || err == nil {
 		t.Errorf("a field that the object lacks: %t, %v", got, err)
 	}
@@ -515,9 +501,7 @@ func TestAChangeThatWasReadLate(t *testing.T) {
 	}
 	for seen, want := range map[time.Time]bool{minute(2): false, minute(2).Add(time.Second): true, minute(3): true, minute(4): false} {
 		since, err := query.LateSince(t.Context(), l, seen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, isDated := range []bool{false, true} {
 			c := changed(change.Delete, "a", 9, 8)
 			if c.Time = seen; isDated {
@@ -606,9 +590,7 @@ func TestARestoreBringsAnObjectBackUnderItsName(t *testing.T) {
 	l.batch(5, nil)
 	l.batch(6, nil, others(changed(change.Delete, "n", 690, 110), "1", ""))
 	states, err := query.ReadStates(t.Context(), stateLog{l, &atomic.Int64{}}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.Target{Version: "650"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := names(t, states[0]); got != "a@10 b@20 n@110 x@30" || len(states[0].Missing) > 0 {
 		t.Errorf("%s lacks %q", got, states[0].Missing)
 	}

@@ -214,21 +214,15 @@ func TestWhoIsRight(t *testing.T) {
 			}
 			all := a.logged()
 			q, err := query.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			late, err := query.LateSince(t.Context(), a.log, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			q.Skips, q.Ignores = late.Skips, func(resource string, since time.Time, l *sinks.Logged) (bool, bool) {
 				may, known := late.Ignores(resource, since, l)
 				return may || !known && ignores, known
 			}
 			unset, err := query.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{}) // by somebody without the setting
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			unset.Skips, unset.Ignores = late.Skips, late.Ignores
 			var before *made
 			for i := range all {

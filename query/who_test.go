@@ -60,9 +60,7 @@ func (c *whoCase) ask(t *testing.T) string {
 	t.Helper()
 	l := &auditedLog{records: c.requests}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Ignores = func(string, time.Time, *sinks.Logged) (bool, bool) { return c.ignores, true }
 	c.change.Stream, c.change.Namespace, c.change.Name, c.change.UID = change.ParseStream("pods"), "shop", "a", "u"
 	c.change.Time = began.Add(time.Second)
@@ -192,9 +190,7 @@ func TestWhoMadeOrEndedAnObject(t *testing.T) {
 func TestWhoWithoutImagesAndLater(t *testing.T) {
 	l := &auditedLog{records: []audit.Record{request("alice", "create", func(r *audit.Record) { r.Created, r.VersionBefore = true, "" })}}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	who := func(op change.Op, version int) string {
 		c := change.Change{Stream: change.ParseStream("pods"), Op: op, Namespace: "shop", Name: "a", UID: "u", Time: began,
 			ResourceVersion: change.VersionOf(uint64(version)), After: podBody(version, "")}
@@ -206,9 +202,7 @@ func TestWhoWithoutImagesAndLater(t *testing.T) {
 	for _, r := range []audit.Record{request("bob", "patch", func(r *audit.Record) { r.Received = began.Add(3 * time.Second) }),
 		request("carol", "patch", func(r *audit.Record) { r.VersionBefore, r.Received = "6", began.Add(time.Second) })} {
 		l.records = append(l.records, r)
-		if err := q.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Refresh(t.Context()))
 	}
 	if got := []string{who(change.Update, 6), who(change.Update, 7)}; got[0] != "bob" || got[1] != "carol" {
 		t.Error(got)
@@ -219,9 +213,7 @@ func TestWhoWithoutImagesAndLater(t *testing.T) {
 // may still arrive, or if their time is unknown.
 func TestChangesThatNoRecordFits(t *testing.T) {
 	q, err := query.ReadRequests(t.Context(), &auditedLog{records: []audit.Record{request("alice", "patch", nil)}}, &sinks.Objects{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Coverage.Last = began.Add(time.Hour)
 	var u query.Unmatched
 	for i, c := range []struct {
@@ -252,9 +244,7 @@ func TestWhoMadeAChangeThatWasReadLate(t *testing.T) {
 	for isLate, want := range map[bool]string{false: nobody, true: "exact alice"} {
 		l := &auditedLog{records: alice("delete", func(r *audit.Record) { r.VersionBefore, r.Effect = "", "" })}
 		q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q.ReadLate = func(*sinks.Logged) bool { return isLate }
 		w := q.Who(&sinks.Logged{Change: deletion})
 		if got := string(w.Grade) + " " + w.Text(nil); got != want {
@@ -267,9 +257,7 @@ func TestWhoMadeAChangeThatWasReadLate(t *testing.T) {
 func TestRequestsOfAFollowedLog(t *testing.T) {
 	l := &auditedLog{}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, began)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	heap := func() int {
 		var m runtime.MemStats
 		runtime.GC()
@@ -287,9 +275,7 @@ func TestRequestsOfAFollowedLog(t *testing.T) {
 				r.VersionBefore = change.VersionOf(uint64(n))
 			}))
 		}
-		if err := q.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Refresh(t.Context()))
 		c := updated("", "")
 		c.Stream, c.Namespace, c.Name, c.UID = change.ParseStream("pods"), "shop", fmt.Sprint("web-", n), "u"
 		c.Before, c.After, c.ResourceVersion, c.Time = podBody(n, ""), podBody(n+1, ""), change.VersionOf(uint64(n+1)), now
@@ -319,9 +305,7 @@ func TestWhoDeletesLaterDidNotTakeItOut(t *testing.T) {
 			r.VersionBefore, r.Effect, r.Time, r.Answered = "", "", began.Add(time.Second), began.Add(2*time.Second)
 		})}}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if w := q.Who(&sinks.Logged{Change: left}); w.Grade != query.Probable || w.User != "alice" {
 		t.Errorf("%+v", w)
 	}
@@ -332,9 +316,7 @@ func TestADifferenceNamesThoseWhoWrote(t *testing.T) {
 	l := &auditedLog{records: []audit.Record{request("alice", "patch", nil), request("bob", "patch", func(r *audit.Record) { r.Code = 500 }),
 		request("carol", "patch", func(r *audit.Record) { r.Code = 0 })}}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	object := func(version string) *query.Object {
 		return &query.Object{Resource: "pods", Namespace: "shop", Name: "a", ResourceVersion: change.ResourceVersion(version),
 			Body: []byte(`{"metadata":{"uid":"u"}}`)}
@@ -351,9 +333,7 @@ func TestADeletionHasTwoUsers(t *testing.T) {
 	l := &auditedLog{records: []audit.Record{request("alice", "delete", nil),
 		request("operator", "update", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "6", "6" })}}
 	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var w *query.Who
 	for _, c := range []*change.Change{&ends, &ended} {
 		c.Stream, c.Namespace, c.Name, c.UID, c.Time = change.ParseStream("pods"), "shop", "a", "u", began.Add(time.Second)
@@ -365,11 +345,16 @@ func TestADeletionHasTwoUsers(t *testing.T) {
 	}
 	for expression, want := range map[string]bool{`by == "alice" && op == "d"`: true, `by == "operator"`: true, `by == "bob"`: false} {
 		f, err := query.NewFilter(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := f.Selects(&sinks.Logged{Change: ended}, w); got != want || err != nil {
 			t.Errorf("%s: %t, %v", expression, got, err)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

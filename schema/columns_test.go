@@ -76,9 +76,7 @@ func TestOddNames(t *testing.T) {
 
 func TestAWrongNameIsExplained(t *testing.T) {
 	crds, err := schema.ParseCRDs(readFile(t, "testdata/widgets.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _, unknown := crds.Find("widgetz")
 	_, member := typeOf(t, widgets).Choose(schema.Columns{Only: []string{"status.fase"}})
 	_, none := typeOf(t, widgets).Choose(schema.Columns{Only: []string{"status"}, Without: []string{"status"}})
@@ -105,9 +103,7 @@ func TestACRDWithoutASchema(t *testing.T) {
 		{"name": "v1beta1", "served": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "string"}}}}},
 		{"name": "v1", "served": true}, {"name": "v2", "served": false}]}}]}`
 	crds, err := schema.ParseCRDs([]byte(crd))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resource, object, err := crds.Find("things.example.com")
 	if err != nil || resource.Version != "v1" {
 		t.Fatal(resource, err) // an API server prefers v1 to v1beta1
@@ -135,9 +131,7 @@ func TestRecursiveSchemas(t *testing.T) {
 		"Size": {"oneOf": [{"type": "string"}, {"type": "number"}]}}}}`
 	trees := change.Resource{Group: "example.com", Version: "v1", Plural: "trees", Kind: "Tree"}
 	object, err := schema.FromOpenAPI([]byte(document), trees)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := write(t, "flink", trees, choose(t, object, schema.Columns{Only: []string{"spec"}}))
 	if want := "`spec` ROW<`lost` STRING, `root` STRING, `size` STRING>"; !strings.Contains(text, want) {
 		t.Errorf("lacks %s:\n%s", want, text)

@@ -42,9 +42,7 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", "golden", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	if want, err := os.ReadFile(file); err != nil || got != string(want) {
 		t.Errorf("the output differs from %s (%v); to take it over: go test ./schema -short -args -update", file, err)

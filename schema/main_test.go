@@ -28,19 +28,13 @@ func typeOf(t *testing.T, r change.Resource) *schema.Type {
 	t.Helper()
 	if r == widgets {
 		crds, err := schema.ParseCRDs(readFile(t, "testdata/widgets.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, object, err := crds.Find("widgets")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return object
 	}
 	object, err := schema.FromOpenAPI(readFile(t, openAPIFile(r)), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return object
 }
 
@@ -50,9 +44,7 @@ func openAPIFile(r change.Resource) string { return filepath.Join("testdata", r.
 func readFile(t *testing.T, name string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
@@ -60,9 +52,7 @@ func readFile(t *testing.T, name string) []byte {
 func choose(t *testing.T, object *schema.Type, c schema.Columns) *schema.Type {
 	t.Helper()
 	chosen, err := object.Choose(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return chosen
 }
 
@@ -75,9 +65,7 @@ func write(t *testing.T, dialect string, r change.Resource, object *schema.Type)
 func described(t *testing.T, r change.Resource, object *schema.Type) string {
 	t.Helper()
 	text, err := schema.JSONSchema(schema.Table{Resource: r, Object: object, Prefix: "kubecdc"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 

@@ -79,9 +79,7 @@ func TestConnectSchemaIsAnEnvelope(t *testing.T) {
 		}
 		for line := range strings.Lines(properties) {
 			if text, ok := strings.CutPrefix(line, "value.converter.schema.content="); ok {
-				if err := json.Unmarshal([]byte(strings.ReplaceAll(text, `\\`, `\`)), &value); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal([]byte(strings.ReplaceAll(text, `\\`, `\`)), &value))
 			}
 		}
 		if value.Name != "kubecdc."+r.ID()+".Envelope" || value.Type != "struct" || len(value.Fields) != 5 || value.Fields[1].Field != "after" {
@@ -93,17 +91,11 @@ func TestConnectSchemaIsAnEnvelope(t *testing.T) {
 func compile(t *testing.T, text string) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("record.json", document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddResource("record.json", document))
 	s, err := c.Compile("record.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -117,8 +109,6 @@ func validate(t *testing.T, s *jsonschema.Schema, value []byte) {
 func decode(t *testing.T, text []byte) any {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return value
 }

@@ -178,14 +178,10 @@ func hostileWidget(name string, n int, content string) change.Change {
 func writeBatch(t *testing.T, url string, b *change.Batch) {
 	t.Helper()
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod-eu1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := opened.Log.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -195,14 +191,10 @@ func writeBatch(t *testing.T, url string, b *change.Batch) {
 func fill(t *testing.T, url string) {
 	t.Helper()
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod-eu1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, _, err := sinktest.Tail(t.Context(), opened); err != nil {
 		t.Fatal(err)
 	}
@@ -214,9 +206,7 @@ func fill(t *testing.T, url string) {
 			Op            string
 			Before, After json.RawMessage
 		}
-		if err := json.Unmarshal(line, &record); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(line, &record))
 		if r != pods && record.Op != "c" {
 			continue
 		}

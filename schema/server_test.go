@@ -40,9 +40,7 @@ const (
 // Every resource of a real API server has a schema in every dialect, and its objects fit the schema.
 func TestSchemasOfARealAPIServer(t *testing.T) {
 	api, err := discovery.Connect(servers.Kube(t).Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	created := createObjects(t)
 	documents := awaitDocuments(t, api)
 	objects := 0
@@ -114,9 +112,7 @@ func awaitDocuments(t *testing.T, api *discovery.Server) map[string][]byte {
 	for _, r := range served(t, api) {
 		if documents[r.APIVersion()] == nil {
 			document, err := api.OpenAPI(t.Context(), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			documents[r.APIVersion()] = document
 		}
 	}
@@ -126,13 +122,9 @@ func awaitDocuments(t *testing.T, api *discovery.Server) map[string][]byte {
 func served(t *testing.T, api *discovery.Server) []change.Resource {
 	t.Helper()
 	s, err := api.Served(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	patterns, err := discovery.ParsePatterns([]string{"*", "secrets"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	selected, _ := discovery.Select(patterns, s)
 	return selected
 }
@@ -141,14 +133,10 @@ func list(t *testing.T, r change.Resource) (images [][]byte) {
 	t.Helper()
 	gvr := runtimeschema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}
 	all, err := dynamicClient(t).Resource(gvr).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, object := range all.Items {
 		image, err := json.Marshal(&object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		images = append(images, image)
 	}
 	return images
@@ -157,27 +145,21 @@ func list(t *testing.T, r change.Resource) (images [][]byte) {
 func dynamicClient(t *testing.T) *dynamic.DynamicClient {
 	t.Helper()
 	client, err := dynamic.NewForConfig(servers.Kube(t).Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
 }
 
 func manifest(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(readFile(t, file), &object.Object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(readFile(t, file), &object.Object))
 	return object
 }
 
 func inline(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, object.UnmarshalJSON([]byte(text)))
 	return object
 }
 
@@ -226,14 +208,10 @@ func record(t *testing.T, documents map[string][]byte, created map[change.Resour
 			lines = append(append(lines, value...), '\n')
 		}
 		if r != widgets {
-			if err := os.WriteFile(openAPIFile(r), excerpt(t, documents[r.APIVersion()], r.Kind), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(openAPIFile(r), excerpt(t, documents[r.APIVersion()], r.Kind), 0o644))
 		}
 	}
-	if err := os.WriteFile(recordsFile, lines, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(recordsFile, lines, 0o644))
 }
 
 // excerpt returns the schemas that the kind's schema refers to, without descriptions.
@@ -271,9 +249,7 @@ func excerpt(t *testing.T, document []byte, kind string) []byte {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		text, err := json.Marshal(schemas[name])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines = append(lines, fmt.Sprintf("%q: %s", name, text))
 	}
 	return []byte(`{"components": {"schemas": {` + "\n" + strings.Join(lines, ",\n") + "\n}}}\n")
@@ -297,4 +273,11 @@ func changeOf(r change.Resource, op change.Op, before, after []byte) *change.Cha
 	return &change.Change{Stream: change.NewStream(r, "", "", ""), Op: op, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name,
 		UID: string(o.Metadata.UID), ResourceVersion: change.ResourceVersion(o.Metadata.ResourceVersion), Time: time.UnixMilli(1_700_000_000_000),
 		Before: before, After: after}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -33,27 +33,17 @@ func position(s *change.Stream, version string, ended change.Ended) change.Posit
 func writeEmbedded(t *testing.T, path string, batches []*change.Batch, before func(*checkpointsqlite.Store)) {
 	t.Helper()
 	store, err := checkpointsqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer store.Close()
 	checkpointtest.Bind(t, store, "prod", "uid")
 	sink, err := logsqlite.New(t.Context(), store.File(), logsqlite.Config{Cluster: "prod", ClusterUID: "uid"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	identity, err := sink.Identity(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.BindLog(t.Context(), identity); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, store.BindLog(t.Context(), identity))
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer opened.Log.Close()
 	for i, b := range batches {
 		b.Epoch, b.Seq = 1, uint64(i)+1
@@ -67,13 +57,9 @@ func writeEmbedded(t *testing.T, path string, batches []*change.Batch, before fu
 func openEmbedded(t *testing.T, path string) *embedded {
 	t.Helper()
 	store, err := checkpointsqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := newEmbedded(t.Context(), store, "prod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checkpointtest.Bind(t, e, "prod", "uid")
 	return e
 }
@@ -91,17 +77,13 @@ func TestTheCheckpointOfAnEarlierReleaseIsTakenOver(t *testing.T) {
 		{Changes: []change.Change{updated}, Positions: []change.Position{position(pods, "30", "")}},
 	}, func(store *checkpointsqlite.Store) {
 		state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		object := func(name, version string) checkpoint.Object {
 			return checkpoint.Object{Key: "ns/" + name, UID: "uid-" + name, ResourceVersion: change.ResourceVersion(version)}
 		}
 		err = store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: 1, Positions: []change.Position{position(pods, "20", "")}, Controls: []change.Control{gap},
 			Streams: []checkpoint.StreamCommit{{Stream: pods.ID(), Upserts: []checkpoint.Object{object("ignored", "15"), object("behind", "10"), object("none", "1")}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	})
 	for range 2 { // its data is moved once
 		e := openEmbedded(t, path)
@@ -174,5 +156,12 @@ func TestTheBatchesOfAnEmbeddedLogAreItsCheckpoints(t *testing.T) {
 	}
 	if none, err := e.Select(t.Context(), 0, checkpoint.Window{Batch: 101, Limit: 1}); err != nil || len(none) > 0 {
 		t.Errorf("a batch that is not there is %+v, %v", none, err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

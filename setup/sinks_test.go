@@ -98,9 +98,7 @@ func TestDecisionsByASinksNameAreFound(t *testing.T) {
 		`print(c.Sink.Kind)`:                             0,
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x; func f() { "+text+" }", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if found := decisionsByName(file); len(found) != want {
 			t.Errorf("%s: %q, want %d", text, found, want)
 		}

@@ -22,18 +22,14 @@ func BenchmarkCommit(b *testing.B) {
 	name := servers.UniqueName() // a separate cluster
 	checkpointtest.Bind(b, store, name, name)
 	state, err := store.Acquire(b.Context(), 0, "a", time.Hour)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	commit := checkpoint.Commit{Epoch: state.Epoch, Positions: []change.Position{{Stream: "pods", ResourceVersion: "1"}},
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Upserts: pods(1000)}}}
 	b.ReportAllocs()
 	started := cpu()
 	for b.Loop() {
 		commit.Seq++
-		if err := store.Commit(b.Context(), commit); err != nil {
-			b.Fatal(err)
-		}
+		must(b, store.Commit(b.Context(), commit))
 	}
 	upserts := float64(b.N * 1000)
 	b.ReportMetric(upserts/(cpu()-started).Seconds(), "upserts/cpu-s")

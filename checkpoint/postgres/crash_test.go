@@ -20,14 +20,10 @@ func TestKillOfTheServerKeepsAllOfACommitOrNothing(t *testing.T) {
 func killAndRead(t *testing.T, relaxed bool) {
 	servers.Need(t)
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Stop()
 	store, err := postgres.Open(t.Context(), postgres.Config{URL: server.URL, Relaxed: relaxed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer store.Close()
 	checkpointtest.Bind(t, store, "prod", "uid")
 	forgotten := 0
@@ -55,9 +51,7 @@ func killAndRead(t *testing.T, relaxed bool) {
 		if err == nil || !strings.Contains(err.Error(), "is the database running") {
 			t.Errorf("no hint in %v", err)
 		}
-		if err := server.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Start(t.Context()))
 		if relaxed {
 			forgotten += wantForgotten(t, store, state.Epoch, state.Seq, seq)
 		}

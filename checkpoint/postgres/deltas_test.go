@@ -20,23 +20,17 @@ func TestACommitOfDeltasDoesNotWriteTheBases(t *testing.T) {
 	defer store.Close()
 	checkpointtest.Bind(t, store, "prod", "uid")
 	state, err := store.Acquire(t.Context(), 0, "a", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := servers.Connect(t, url)
 	var outOfLine string
 	const query = "select reltoastrelid::regclass::text from pg_class where oid = 'kubecdc.inventory'::regclass"
-	if err := conn.QueryRow(t.Context(), query).Scan(&outOfLine); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.QueryRow(t.Context(), query).Scan(&outOfLine))
 	objects := pods(50)
 	seq := uint64(0)
 	commit := func() (written []uint32) {
 		seq++
 		put := []checkpoint.StreamCommit{{Stream: "pods", Upserts: objects}}
-		if err := store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: seq, Streams: put}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: seq, Streams: put}))
 		rows, err := conn.Query(t.Context(), "select distinct chunk_id from "+outOfLine+" order by chunk_id")
 		if err == nil {
 			written, err = pgx.CollectRows(rows, pgx.RowTo[uint32])
@@ -53,9 +47,7 @@ func TestACommitOfDeltasDoesNotWriteTheBases(t *testing.T) {
 	}
 	for i := range objects {
 		base, err := objects[i].Body.Unpack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		objects[i].Body = checkpoint.Pack(base).Update([]byte(strings.ReplaceAll(string(base), "09:12", "17:40")))
 		if !objects[i].Body.KeepsBase() {
 			t.Errorf("of %s there is a new base", objects[i].Key)

@@ -44,9 +44,7 @@ func openError(t *testing.T, url string) error {
 func withChange(t *testing.T, raw string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(u)
 	return u.String()
 }
@@ -87,9 +85,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Cleanup(func() { exec(t, "drop role "+ofRole) }) // after its databases were dropped
 	named := func(database string) string {
 		u, err := url.Parse(database)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
 	}
 	login := func(u *url.URL) { u.User = url.UserPassword(role[0], "secret-pw") }
@@ -139,9 +135,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 func unusedAddress(t *testing.T) string {
 	t.Helper()
 	address, err := servers.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return address
 }
 

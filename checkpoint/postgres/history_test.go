@@ -17,9 +17,7 @@ func TestHistoryCostsWhatMoved(t *testing.T) {
 	db := servers.Connect(t, url)
 	var most, least int
 	const query = `select max(pg_column_size(c.*)), min(pg_column_size(c.*)) from kubecdc.checkpoints c`
-	if err := db.QueryRow(t.Context(), query).Scan(&most, &least); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRow(t.Context(), query).Scan(&most, &least))
 	t.Logf("a row with 720 partitions: %d bytes; of a second in which 10 moved: %d", most, least)
 	if least*5 > most {
 		t.Errorf("a second in which 10 of 720 partitions moved takes %d bytes, all of them %d", least, most)
@@ -29,9 +27,7 @@ func TestHistoryCostsWhatMoved(t *testing.T) {
 	}
 	checkpointtest.CommitManyMore(t, store)
 	var next int
-	if err := db.QueryRow(t.Context(), `select pg_column_size(c.*) from kubecdc.checkpoints c order by second desc limit 1`).Scan(&next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRow(t.Context(), `select pg_column_size(c.*) from kubecdc.checkpoints c order by second desc limit 1`).Scan(&next))
 	if next < most*9/10 {
 		t.Errorf("the first row of an hour takes %d bytes, a complete one %d", next, most)
 	}

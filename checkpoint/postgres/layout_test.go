@@ -18,12 +18,8 @@ func TestAProcessOfTheOldLayoutGetsLayoutError(t *testing.T) {
 	adopt(t, old, 1)
 	adopt(t, changer, 1)
 	state, err := changer.Acquire(t.Context(), 0, "b", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := resize(t, changer, 1, 4, map[int]checkpoint.SlotState{0: state}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, resize(t, changer, 1, 4, map[int]checkpoint.SlotState{0: state}))
 	_, acquired := old.Acquire(t.Context(), 0, "a", time.Minute)
 	_, beat := old.Heartbeat(t.Context(), "a", time.Minute)
 	for _, err := range []error{acquired, beat} {
@@ -46,9 +42,7 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 		slots := map[int]checkpoint.SlotState{}
 		for n := range from {
 			state, err := changer.Acquire(t.Context(), n, fmt.Sprint("changer", round), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			slots[n] = state
 		}
 		var wentOn, changed atomic.Bool
@@ -65,13 +59,9 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 		if wentOn.Load() { // go on with the layout that the next round expects
 			adopt(t, changer, from)
 			state, err := changer.Acquire(t.Context(), 0, "c", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			slots[0] = state
-			if err := resize(t, changer, from, to, slots); err != nil {
-				t.Fatal(err)
-			}
+			must(t, resize(t, changer, from, to, slots))
 		}
 	}
 }
@@ -85,4 +75,11 @@ func adopt(t *testing.T, store checkpoint.Store, slots int) {
 
 func resize(t *testing.T, store checkpoint.Store, from, to int, slots map[int]checkpoint.SlotState) error {
 	return store.Relayout(t.Context(), checkpoint.Relayout{From: from, To: to, Slots: slots})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

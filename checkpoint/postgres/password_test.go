@@ -31,9 +31,7 @@ func TestAChangedPasswordIsReadAnew(t *testing.T) {
 
 func changePassword(t *testing.T, missing string, config func(file, url string) postgres.Config) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer proxy.Close()
 	role := pgx.Identifier{servers.UniqueName()}
 	exec(t, "create role "+role.Sanitize()+" login password 'secret-pw-1'")
@@ -49,9 +47,7 @@ func changePassword(t *testing.T, missing string, config func(file, url string) 
 	write(t, file, line+"secret-pw-1\n")
 
 	store, err := postgres.Open(t.Context(), settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer store.Close()
 	checkpointtest.Bind(t, store, "prod", "uid")
 	acquire := func() error { _, err := store.Acquire(t.Context(), 0, "a", time.Minute); return err }
@@ -65,9 +61,7 @@ func changePassword(t *testing.T, missing string, config func(file, url string) 
 	if !strings.Contains(errorText(err), "in the file of the password") || strings.Contains(errorText(err), "secret-pw") {
 		t.Errorf("with the old password: %v", err)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	if err := acquire(); !strings.Contains(errorText(err), missing) {
 		t.Errorf("without the file: %v", err)
 	}
@@ -79,9 +73,7 @@ func changePassword(t *testing.T, missing string, config func(file, url string) 
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 func errorText(err error) string {

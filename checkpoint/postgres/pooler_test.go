@@ -35,9 +35,7 @@ func TestWhatAPoolerRefusesIsNamed(t *testing.T) {
 	}
 
 	byStatement, err := servers.StartPgBouncer(t.Context(), servers.SharedPostgres(t), "statement")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer byStatement.Stop()
 	err = openError(t, withChange(t, pooled, func(u *url.URL) { u.Host = byStatement.Address }))
 	if !strings.Contains(err.Error(), "must pool by transaction or by session") {
@@ -63,17 +61,13 @@ func TestErrorsTellTheAttemptThatGotFurthest(t *testing.T) {
 func quotedName(t *testing.T, raw string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
 }
 
 func count(t *testing.T, raw, query string) (n int) {
 	t.Helper()
 	conn := servers.Connect(t, raw)
-	if err := conn.QueryRow(t.Context(), query, pgx.QueryExecModeExec).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.QueryRow(t.Context(), query, pgx.QueryExecModeExec).Scan(&n))
 	return n
 }

@@ -24,8 +24,6 @@ func TestSlowContractBehindAPooler(t *testing.T) {
 func open(t testing.TB, url string) *postgres.Store {
 	t.Helper()
 	store, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return store
 }

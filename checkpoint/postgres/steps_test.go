@@ -15,13 +15,9 @@ func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 	database := servers.Database(t)
 	store := openBound(t, database)
 	state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := checkpoint.StreamCommit{Stream: "pods", Upserts: []checkpoint.Object{{Key: "a", UID: "u", ResourceVersion: "1"}}}
-	if err := store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: 1, Streams: []checkpoint.StreamCommit{first}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: 1, Streams: []checkpoint.StreamCommit{first}}))
 	conn := servers.Connect(t, database)
 	const fill = `insert into kubecdc.inventory (stream, key, uid, resource_version, body)
 		select id, 'ns/' || g, 'u', '1', repeat('x', 500)::bytea from kubecdc.streams, generate_series(1, 100000) g`
@@ -38,9 +34,7 @@ func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 			}},
 	} {
 		last, err := conn.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := last.Exec(t.Context(), `select from kubecdc.inventory where key = 'ns/99999' for update`); err != nil {
 			t.Fatal(err)
 		}
@@ -51,9 +45,7 @@ func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 			err := last.QueryRow(t.Context(), test.left).Scan(&left)
 			return left <= 10000, err
 		})
-		if err := last.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, last.Rollback(t.Context()))
 		if err := <-done; err != nil {
 			t.Errorf("%s: %v", test.name, err)
 		}

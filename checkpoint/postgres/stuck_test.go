@@ -15,9 +15,7 @@ import (
 // An owner that stops, or loses its network, while it sends a commit must not block the next owner.
 func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer proxy.Close()
 	database := servers.Database(t)
 	old := openBound(t, withChange(t, database, func(u *url.URL) { u.Host = proxy.Address }))
@@ -28,9 +26,7 @@ func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 		stuck.Streams[0].Upserts = append(stuck.Streams[0].Upserts, checkpoint.Object{Key: fmt.Sprint(i), UID: "u", ResourceVersion: "1", Body: checkpoint.Body{Base: body}})
 	}
 	state, err := old.Acquire(t.Context(), 0, "a", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stuck.Epoch = state.Epoch
 	proxy.Slow(10_000) // sending takes minutes
 	done := make(chan error, 1)
@@ -41,22 +37,16 @@ func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	defer cancel()
 	for seq := uint64(1); seq <= 200; seq++ { // while the other commit slowly arrives
 		state, err := next.Acquire(ctx, 0, "b", time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		put := checkpoint.StreamCommit{Stream: "pods", Upserts: stuck.Streams[0].Upserts[:1]}
-		if err := next.Commit(ctx, checkpoint.Commit{Epoch: state.Epoch, Seq: seq, Streams: []checkpoint.StreamCommit{put}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, next.Commit(ctx, checkpoint.Commit{Epoch: state.Epoch, Seq: seq, Streams: []checkpoint.StreamCommit{put}}))
 	}
 	select {
 	case err := <-done:
 		t.Fatalf("the commit was not stuck: %v", err)
 	default:
 	}
-	if err := proxy.Restore(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, proxy.Restore())
 	if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
 		t.Fatalf("error is %v", err)
 	}

@@ -35,9 +35,7 @@ func benchmarkUpdates(b *testing.B, bytes int) {
 		for i, j := range random.Perm(objects)[:batch] {
 			keys[i] = keyOf(j)
 		}
-		if err := store.Bodies(b.Context(), "pods", keys, func(string, checkpoint.Body) error { return nil }); err != nil {
-			b.Fatal(err)
-		}
+		must(b, store.Bodies(b.Context(), "pods", keys, func(string, checkpoint.Body) error { return nil }))
 		commit(keys, checkpoint.Body{Delta: make([]byte, bytes)})
 	}
 	b.ReportMetric(float64((cpu()-started).Nanoseconds())/float64(b.N*batch), "cpu-ns/update")
@@ -70,9 +68,7 @@ func firstList(objects, batch int, commit func(keys []string, body checkpoint.Bo
 func committer(b *testing.B, store *sqlite.Store) func(keys []string, body checkpoint.Body) {
 	checkpointtest.Bind(b, store, "prod", "uid")
 	state, err := store.Acquire(b.Context(), 0, "a", time.Hour)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	seq := uint64(0)
 	return func(keys []string, body checkpoint.Body) {
 		seq++
@@ -82,9 +78,7 @@ func committer(b *testing.B, store *sqlite.Store) func(keys []string, body check
 				ResourceVersion: change.ResourceVersion(fmt.Sprint(10_000_000 + seq)), Body: body})
 		}
 		c := checkpoint.Commit{Epoch: state.Epoch, First: seq, Seq: seq, Streams: []checkpoint.StreamCommit{pods}}
-		if err := store.Commit(b.Context(), c); err != nil {
-			b.Fatal(err)
-		}
+		must(b, store.Commit(b.Context(), c))
 	}
 }
 

@@ -15,15 +15,11 @@ func TestHistoryCostsWhatMoved(t *testing.T) {
 	checkpointtest.CommitManyPartitions(t, store)
 	store.Close()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	var most, least int
 	const query = `select max(length(offsets)), min(length(offsets)) from checkpoints`
-	if err := db.QueryRow(query).Scan(&most, &least); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.QueryRow(query).Scan(&most, &least))
 	t.Logf("offsets of 720 partitions: %d bytes; of a second in which 10 moved: %d", most, least)
 	if least*5 > most {
 		t.Errorf("a second in which 10 of 720 partitions moved takes %d bytes, all of them %d", least, most)

@@ -14,15 +14,11 @@ func TestAFileOfANewerReleaseIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	open(t, path).Close()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := db.Exec("insert into migrations (version_id, is_applied) values (999, true)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	_, err = sqlite.Open(t.Context(), path)
 	_, shared := sqlite.Share(t.Context(), path)
 	for _, err := range []error{err, shared} {
@@ -35,9 +31,7 @@ func TestAFileOfANewerReleaseIsRefused(t *testing.T) {
 // A command does not change a file whose tables no exporter has migrated yet.
 func TestAFileOfAnOlderReleaseIsLeftAsItIs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o600))
 	if _, err := sqlite.Share(t.Context(), path); err == nil || !strings.Contains(err.Error(), "exporter run makes them in a new file") {
 		t.Errorf("error is %v", err)
 	}

@@ -30,9 +30,7 @@ func rewriteTo(t *testing.T, left []byte) {
 	defer store.Close()
 	checkpointtest.Bind(t, store, "prod", "uid")
 	state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	canary := rand.Text()
 	for seq := range uint64(20) {
 		s := checkpoint.StreamCommit{Stream: "secrets"}
@@ -45,9 +43,7 @@ func rewriteTo(t *testing.T, left []byte) {
 			body := fmt.Appendf(nil, `{"data":{"a":"%s-%s"}}`, canary, bytes.Repeat([]byte(rand.Text()), 1+i*10))
 			s.Upserts = append(s.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "1", Body: checkpoint.Pack(body)})
 		}
-		if err := store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: seq + 1, Streams: []checkpoint.StreamCommit{s}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: seq + 1, Streams: []checkpoint.StreamCommit{s}}))
 	}
 	if n := inFiles(t, path, canary); n == 0 {
 		t.Fatal("the canary is not in the file to begin with")
@@ -110,14 +106,10 @@ func TestBasesOfObjectsWithoutABodyAreDeleted(t *testing.T) {
 func inFiles(t *testing.T, path, text string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n += bytes.Count(b, []byte(text))
 	}
 	return n

@@ -93,7 +93,7 @@ func share(t *testing.T, path string) *sqlite.Store {
 	return store
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -28,9 +28,7 @@ func TestContractOfASharedFile(t *testing.T) {
 func open(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return store
 }
 
@@ -55,9 +53,7 @@ func TestFilesAreReadableByTheirOwnerOnly(t *testing.T) {
 func wantMode(t *testing.T, path string, want os.FileMode) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := info.Mode().Perm(); got != want {
 		t.Errorf("mode of %s is %o, not %o", path, got, want)
 	}
@@ -78,9 +74,7 @@ func TestASecondOpenSaysThatTheFileIsInUse(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	notADatabase := filepath.Join(t.TempDir(), "c.db")
-	if err := os.WriteFile(notADatabase, []byte(strings.Repeat("not a database. ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(notADatabase, []byte(strings.Repeat("not a database. ", 100)), 0o600))
 	_, err := sqlite.Open(t.Context(), notADatabase)
 	if err == nil || !strings.Contains(err.Error(), "move the file away") {
 		t.Fatalf("error is %v", err)

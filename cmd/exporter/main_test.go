@@ -52,9 +52,7 @@ func TestHelpTeaches(t *testing.T) {
 		}
 		golden := filepath.Join("testdata", name+".golden")
 		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(golden, []byte(got), 0o644))
 		}
 		want, err := os.ReadFile(golden)
 		if err != nil || got != string(want) {
@@ -138,14 +136,10 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 
 func TestAListenAddressInUseEndsWithCode2(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`), 0o600))
 	code, _, stderr := exporter(t, "run", "--kubeconfig", kubeconfig, "--listen", taken.Addr().String())
 	if code != cli.ExitSettings || !strings.Contains(stderr, "choose another port") {
 		t.Errorf("exit code %d\n%s", code, stderr)

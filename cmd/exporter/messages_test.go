@@ -31,9 +31,7 @@ var verdict = regexp.MustCompile(`\*\*(Safe|Waiting|Gap|Stopped|Dead letter|Not 
 // verdict.
 func TestThePageOfOperationsQuotesTheSource(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known, quotes := readPieces(t), 0
 	all := strings.Join(known, "\n")
 	inTicks := regexp.MustCompile("`([^`]+)`")
@@ -125,9 +123,7 @@ func readPieces(t *testing.T) (all pieces) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -18,15 +18,11 @@ var (
 // Commands and flags that pages show exist.
 func TestPagesShowCommandsThatExist(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, code := range codeOnPage.FindAllString(string(text), -1) {
 			code = strings.ReplaceAll(code, "\\\n", " ")
 			for _, line := range strings.Split(code, "\n") {

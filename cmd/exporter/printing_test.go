@@ -27,9 +27,7 @@ func TestWhateverIsPrintedIsEscaped(t *testing.T) {
 		}
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool {
 			called, ok := n.(*ast.SelectorExpr)
 			if !ok {

@@ -22,9 +22,7 @@ func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
 		}
 		golden := filepath.Join("testdata", name+".golden")
 		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(golden, []byte(got), 0o644))
 		}
 		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
 			t.Errorf("rbac %v differs from %s (%v):\n%s", args, golden, err, got)

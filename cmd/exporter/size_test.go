@@ -20,9 +20,7 @@ func TestTheProgramIsSmall(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if info.Size() > limit {
 		t.Errorf("the program has %d bytes, more than %d", info.Size(), int(limit))
 	}

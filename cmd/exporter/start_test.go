@@ -33,18 +33,14 @@ type started struct {
 func start(t *testing.T, command, kubeconfig string, settings ...string) *started {
 	t.Helper()
 	address, err := servers.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &started{Cmd: exec.Command(os.Args[0], command), listen: address}
 	s.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kubeconfig, "KUBECDC_CLUSTER=start", "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"), "KUBECDC_LOG_FORMAT=text")
 	s.Env = append(s.Env, settings...)
 	s.Stdout, s.Stderr = &s.text, &s.text
 	s.WaitDelay = time.Second // a credential plugin may live longer
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start())
 	t.Cleanup(func() {
 		_ = s.Process.Kill()
 		if t.Failed() {
@@ -88,9 +84,7 @@ func (s *started) wantWaiting(t *testing.T, says ...string) {
 // wantEnd sends SIGTERM, and demands that the process ends at once with this exit code.
 func (s *started) wantEnd(t *testing.T, code int) {
 	t.Helper()
-	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Process.Signal(syscall.SIGTERM))
 	stopped, ended := time.Now(), make(chan *os.ProcessState, 1)
 	go func() { state, _ := s.Process.Wait(); ended <- state }()
 	late, cancel := servers.Patient(t.Context())
@@ -129,9 +123,7 @@ func kubeconfig(t *testing.T, server, cluster, user string) string {
 	text := fmt.Sprintf("clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true%s}}]\nusers: [{name: u, user: {%s}}]\n"+
 		"contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n", server, cluster, user)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -165,9 +157,7 @@ func hanging(t *testing.T) string {
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The kernel completes connections that no process accepts. The garbage collector closes an accepted connection that is
 	// unreachable.
 	t.Cleanup(func() { l.Close() })
@@ -234,9 +224,7 @@ func TestWhatWaitingDoesNotMendEndsTheStart(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(untrusted, bytes.ReplaceAll(text, []byte("insecure-skip-tls-verify: true"), []byte("tls-server-name: elsewhere")), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := processes{}
 	page := func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "<html>\n<h1>blocked</h1>\n</html>", http.StatusForbidden)
@@ -291,9 +279,7 @@ func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
 
 func TestAPortInUseIsAWrongSetting(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	code, _, errs := exporter(t, "run", "--listen", taken.Addr().String(), "--kubeconfig", kubeconfig(t, "https://127.0.0.1:1", "", ""))
 	if code != cli.ExitSettings || !strings.Contains(errs, "KUBECDC_LISTEN (--listen)") || !strings.Contains(errs, "choose another port") {

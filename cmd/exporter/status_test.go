@@ -26,29 +26,21 @@ import (
 func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	store, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer store.Close()
 	checkpointtest.Bind(t, store, "prod", "uid-1")
 	if _, err := store.Slots(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	slot, err := store.Acquire(t.Context(), 0, "kubecdc-0", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.RecordSelection(t.Context(), 0, slot.Epoch, []change.StreamID{"pods"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, store.RecordSelection(t.Context(), 0, slot.Epoch, []change.StreamID{"pods"}))
 	commit := func(batch uint64, gap change.Gap) {
 		now := time.Now().UTC()
 		err := store.Commit(t.Context(), checkpoint.Commit{Epoch: slot.Epoch, Seq: batch,
 			Positions: []change.Position{{Stream: "pods", ResourceVersion: "77", Time: now}},
 			Controls:  []change.Control{{Type: change.ControlGap, Stream: "pods", TimeMs: now.UnixMilli(), Gap: &gap}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	args := []string{"status", "--cluster", "prod", "--checkpoint", "sqlite:" + path}
 	commit(1, change.Gap{From: "5", To: "9", Complete: true})
@@ -74,9 +66,7 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 
 func TestStatusAsksAnExporter(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600))
 	page := status.Handler(func() *status.Status {
 		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &live.Snapshot{})
 	})

@@ -28,21 +28,15 @@ func stuck(t *testing.T, settings ...string) (c *exec.Cmd, log *child.Output) {
 	t.Helper()
 	kube := servers.Kube(t)
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address, err := servers.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, log = exec.Command(os.Args[0], "run"), &child.Output{}
 	c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECDC_SINK=stdout", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	c.Env = append(c.Env, settings...)
 	c.Stdout, c.Stderr = write, log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	write.Close()
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
@@ -81,9 +75,7 @@ func exit(t *testing.T, c *exec.Cmd) (code int, took time.Duration) {
 
 func TestWhatCantBeFinishedEndsAtTheShutdownTimeout(t *testing.T) {
 	c, _ := stuck(t, "KUBECDC_SHUTDOWN_TIMEOUT=1s")
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	if code, took := exit(t, c); code != cli.ExitFailed || took < time.Second/2 {
 		t.Errorf("exit code %d after %s", code, took)
 	}
@@ -92,9 +84,7 @@ func TestWhatCantBeFinishedEndsAtTheShutdownTimeout(t *testing.T) {
 func TestASecondSignalEndsAtOnce(t *testing.T) {
 	c, log := stuck(t)
 	for range 2 {
-		if err := c.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Process.Signal(syscall.SIGINT))
 		e2e.Await(t, "the first signal to be handled", func() (bool, error) { // two signals at one moment would count as one
 			return strings.Contains(log.String(), "a second signal ends at once"), nil
 		})

@@ -135,9 +135,7 @@ func (s *terminal) wait(t *testing.T) int {
 func makeObjects(t *testing.T, kube *servers.Kubernetes, namespace string) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(kube.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx := context.Background()
 	labels := map[string]string{"app": "web"}
 	_, err1 := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
@@ -147,9 +145,7 @@ func makeObjects(t *testing.T, kube *servers.Kubernetes, namespace string) *kube
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}}}}}, metav1.CreateOptions{FieldManager: "kubectl"})
 	for _, err := range []error{err1, err2} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return client
 }
@@ -158,9 +154,7 @@ func scale(t *testing.T, client *kubernetes.Clientset, manager, namespace, patch
 	t.Helper()
 	_, err := client.AppsV1().Deployments(namespace).Patch(context.Background(), "web", types.StrategicMergePatchType, []byte(patch),
 		metav1.PatchOptions{FieldManager: manager})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // In the first five minutes of a new user, no line is wider than the terminal, and the terminal is not flooded.
@@ -204,9 +198,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	} {
 		wantTerminal(t, env, c)
 	}
-	if err := run.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.Process.Signal(syscall.SIGINT))
 	if code := run.wait(t); code != 0 || !strings.Contains(run.screen(), "stopped; all that was read is in the sink") {
 		t.Errorf("exit code %d\n%s", code, run.screen())
 	}
@@ -250,21 +242,15 @@ func wantTerminal(t *testing.T, env []string, c asked) {
 func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
 	kube := servers.Kube(t)
 	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	user := servers.UniqueName()
 	for _, info := range config.AuthInfos {
 		info.Impersonate = user
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientcmd.WriteToFile(*config, path))
 	client, err := kubernetes.NewForConfig(kube.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	may := &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbac.PolicyRule{
 		{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "services", "deployments"}, Verbs: []string{"list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}}}}
@@ -299,12 +285,8 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	_ = run.Process.Kill()
 	run.wait(t)
 	scale(t, client, "alice", "shop", `{"spec":{"replicas":5}}`)
-	if err := client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := kube.RestartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	must(t, kube.RestartAPIServer(t.Context()))
 	run = onTerminal(t, 120, env, "run")
 	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)$`)
 	run.shows(t, ` - deploy/web -n shop  \(recovered\)$`)
@@ -358,13 +340,9 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string {
 	t.Helper()
 	text, err := os.ReadFile(kube.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), kube.Config.Host, server)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), kube.Config.Host, server)), 0o600))
 	return path
 }
 
@@ -381,15 +359,11 @@ func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 			RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 			Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: name}}}, metav1.CreateOptions{})
 		made, err3 := client.CoreV1().ServiceAccounts("shop").CreateToken(t.Context(), name, &authentication.TokenRequest{}, metav1.CreateOptions{})
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err1, err2, err3))
 		return made.Status.Token
 	}
 	config, err := clientcmd.LoadFromFile(kube.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path, file := filepath.Join(t.TempDir(), "kubeconfig"), filepath.Join(t.TempDir(), "token")
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{TokenFile: file}
@@ -402,22 +376,23 @@ func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 	env := []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
 	run := onTerminal(t, 120, env, "run")
 	run.shows(t, `following \d+ resources`)
-	if err := client.CoreV1().ServiceAccounts("shop").Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.CoreV1().ServiceAccounts("shop").Delete(t.Context(), "old", metav1.DeleteOptions{}))
 	kube.KillAPIServer()
-	if err := kube.StartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.StartAPIServer(t.Context()))
 	run.shows(t, `^⚠ the API server refuses the credentials \(401\): .*\n.*renew the token`)
 	scale(t, client, "alice", "shop", `{"spec":{"replicas":5}}`)
-	if err := os.WriteFile(file, []byte(token("new")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(token("new")), 0o600))
 	run.shows(t, `~ deploy/web -n shop  spec.replicas`)
 	run.shows(t, `✓ the API server accepts the credentials again$`)
 	shown := run.screen()
 	if _, since, _ := strings.Cut(shown, "following "); strings.Count(since, "\n") > 12 || strings.Count(shown, "nauthorized") > 1 {
 		t.Errorf("run shows\n%s", shown)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -174,9 +174,7 @@ func TestWhatTheStoreDoesNotHaveYetIsKnown(t *testing.T) {
 			t.Errorf("of the commit in flight: %q", got)
 		}
 		f.put(2, "a")
-		if err := f.add(t.Context(), deleted(3, "b")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.add(t.Context(), deleted(3, "b")))
 		if a, b, c := f.text("a"), f.text("b"), f.text("c"); a != "2" || b != "deleted" || c != "unknown" {
 			t.Errorf("of what is pending: %s, %s, %s", a, b, c)
 		}
@@ -214,9 +212,7 @@ func TestMemoryDoesNotGrowBeforeTheSession(t *testing.T) {
 	c := newCheckpointer(Settings{Interval: time.Hour, CommitBytes: 1000}, quietParts(store), 1, 0)
 	for seq := range uint64(100) {
 		state := objectState{Object: checkpoint.Object{Key: fmt.Sprint(seq), Body: checkpoint.Body{Base: make([]byte, 100)}}, stream: "pods"}
-		if err := c.add(t.Context(), effect{Batch: &change.Batch{Seq: seq + 1}, objects: []objectState{state}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.add(t.Context(), effect{Batch: &change.Batch{Seq: seq + 1}, objects: []objectState{state}}))
 		if c.pending != nil && c.pending.bytes > 2*c.CommitBytes {
 			t.Fatalf("%d bytes are pending, and %d is the limit", c.pending.bytes, c.CommitBytes)
 		}
@@ -263,9 +259,7 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 			got += fmt.Sprint(key, " ", version)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return got
 	}
 	for name, read := range map[string]func(t *testing.T, c *writer) string{
@@ -280,9 +274,7 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 1)
 			c := writerWith(store, 1, slowly())
-			if err := c.commit(t.Context(), update(2)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.commit(t.Context(), update(2)))
 			if err := store.Check(t.Context(), 0, 1, 2); !errors.Is(err, checkpoint.ErrBehind) {
 				t.Fatalf("batch 2 is not pending: %v", err)
 			}
@@ -297,9 +289,7 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 func TestABeforeImageMayBePending(t *testing.T) {
 	c := writerWith(storeAt(t, 1), 1, slowly()) // it caches nothing
 	for n := 2; n <= 4; n++ {
-		if err := c.commit(t.Context(), update(n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.commit(t.Context(), update(n)))
 	}
 	var got []string
 	for _, b := range c.logged.batches {

@@ -104,9 +104,7 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 				var flushing sync.WaitGroup
 				for range 1 + l.random.IntN(60) {
 					b, before := l.batch()
-					if err := c.commit(t.Context(), b); err != nil {
-						t.Fatal(err)
-					}
+					must(t, c.commit(t.Context(), b))
 					seq++
 					for i, written := range c.logged.batches[len(c.logged.batches)-1].Changes {
 						if written.Op != change.Create && string(written.Before) != before[i] {
@@ -123,9 +121,7 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 					}
 				}
 				flushing.Wait()
-				if err := c.Flush(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.Flush(t.Context()))
 			}
 			if store.deltas < store.bases {
 				t.Errorf("%d deltas and %d bases were stored", store.deltas, store.bases)
@@ -153,9 +149,7 @@ func TestWhatChangesOnceLeavesTheCacheAsItIs(t *testing.T) {
 			b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: name, UID: "u",
 				ResourceVersion: change.VersionOf(uint64(10*version + i + 1)), After: fmt.Appendf(nil, `{"v":%d,"spec":"%x"}`, version, l.text(1000))})
 		}
-		if err := c.commit(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.commit(t.Context(), b))
 	}
 	if store.read > 2 {
 		t.Errorf("%d bodies were read", store.read)
@@ -180,9 +174,7 @@ func TestAHotSetIsPackedOnceACommit(t *testing.T) {
 			b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: fmt.Sprint(i), UID: "u",
 				ResourceVersion: change.VersionOf(uint64(hot*version + i)), After: fmt.Appendf(nil, `{"v":%d,"spec":"%x"}`, version, spec)})
 		}
-		if err := c.commit(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.commit(t.Context(), b))
 	}
 	for version := 1; version <= 12; version++ {
 		if round(version); version > 2 {
@@ -191,17 +183,13 @@ func TestAHotSetIsPackedOnceACommit(t *testing.T) {
 			}
 			continue
 		}
-		if err := c.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Flush(t.Context()))
 	}
 	if cached := c.bodies.cache.Len(); cached < hot*9/10 {
 		t.Errorf("%d of %d are cached", cached, hot)
 	}
 	deltas := store.deltas
-	if err := c.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Flush(t.Context()))
 	if store.deltas != deltas+hot {
 		t.Errorf("%d deltas were stored", store.deltas-deltas)
 	}
@@ -233,9 +221,7 @@ func TestALeftOutUpdateKeepsTheBase(t *testing.T) {
 				b.Changes = append(b.Changes, change.Change{Op: op, Stream: pods, Namespace: "ns", Name: name, UID: "u", ResourceVersion: v, After: []byte(after)})
 			}
 		}
-		if err := c.commit(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.commit(t.Context(), b))
 	}
 	session(0, false)
 	bases := store.bases
@@ -252,9 +238,7 @@ func TestALeftOutUpdateKeepsTheBase(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 	}
 }
@@ -290,9 +274,7 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 		return change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n)), After: object(n)}
 	}
 	stub, err := change.Stub(object(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, cache := range map[string]int64{"made at once": 0, "made when it is committed": 1 << 20} {
 		settings := slowly()
 		settings.CacheBytes = cache
@@ -300,9 +282,7 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 		for n, written := range [][]byte{nil, nil, stub, nil} {
 			w.logged.stub = written
 			batch := &batching.Batch{Batch: change.Batch{Changes: []change.Change{update(2*n + 1), update(2*n + 2)}}}
-			if err := w.commit(t.Context(), batch); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.commit(t.Context(), batch))
 			if written == nil {
 				written = object(2*n + 2)
 			}
@@ -316,5 +296,12 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 				t.Error(name, n, err)
 			}
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -24,9 +24,7 @@ import (
 func storeAt(t *testing.T, batches int) checkpoint.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(store.Close)
 	checkpointtest.Bind(t, store, "prod", "uid")
 	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {
@@ -34,9 +32,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 	}
 	w := writerAt(store, 0)
 	for n := range batches {
-		if err := w.commit(t.Context(), update(n+1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.commit(t.Context(), update(n+1)))
 	}
 	return store
 }
@@ -120,9 +116,7 @@ func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, erro
 func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 	const committed = 3
 	inventory := func(t *testing.T, c *writer) {
-		if err := c.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }))
 	}
 	position := func(t *testing.T, c *writer) {
 		if _, _, err := c.Position(t.Context(), pods.ID()); err != nil {

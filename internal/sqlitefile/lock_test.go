@@ -12,18 +12,12 @@ import (
 func TestAClosedFileIsFreeWhileAChildStarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
 	first, err := Own(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inherited, err := syscall.Dup(int(first.lock.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer syscall.Close(inherited)
 	first.Close()
 	second, err := Own(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second.Close()
 }

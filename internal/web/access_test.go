@@ -39,9 +39,7 @@ func resource(verb, plural, namespace, name string) Asked {
 func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	t.Helper()
 	r, err := NewReviews(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now := time.Now()
 	r.now = func() time.Time { return now }
 	return r, &now
@@ -69,9 +67,7 @@ func TestTheAPIServerDecides(t *testing.T) {
 	kube, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{Users: []servers.User{
 		{Name: "alice", Token: "token-of-alice", Groups: []string{"readers"}}, {Name: "exporter", Token: "token-of-exporter"},
 		{Name: "powerless", Token: "token-of-powerless"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer kube.Stop()
 	grantAll(t, kube)
 	reviews, now := reviewsAs(t, kube.UserConfig(kube.Address, "token-of-exporter"))
@@ -132,9 +128,7 @@ func TestTheAPIServerDecides(t *testing.T) {
 func wantAnOutageOutlived(t *testing.T, kube *servers.Kubernetes, reviews *Reviews, now *time.Time) {
 	t.Helper()
 	pods := resource("list", "pods", "", "")
-	if err := kube.API.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, kube.API.Stop())
 	allowed := func(asked Asked) bool { return reviews.Allow(t.Context(), "token-of-alice", asked) == nil }
 	if !allowed(pods) {
 		t.Error("an answer is not cached")
@@ -159,9 +153,7 @@ func TestNobodyIsImpersonatedWithoutReviews(t *testing.T) {
 		t.Errorf("without a login: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("a-token-of-some-length"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("a-token-of-some-length"), 0o600))
 	r.Header.Set("Authorization", "Bearer a-token-of-some-length")
 	if err := May(FileToken{file}, r, path("/")); !errors.Is(err, ErrNotAllowed) {
 		t.Errorf("with a token: %v", err)
@@ -177,9 +169,7 @@ func grant(t *testing.T, kube *servers.Kubernetes, name string, to rbac.Subject,
 	_, err1 := admin.ClusterRoles().Create(t.Context(), &rbac.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
 	_, err2 := admin.ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: meta,
 		RoleRef: rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: name}, Subjects: []rbac.Subject{to}}, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 }
 
 // reviewer is an API server that knows one token, "good", and allows its bearer everything. It counts TokenReviews.
@@ -208,9 +198,7 @@ func TestWrongTokensEvictNoGoodOne(t *testing.T) {
 	config, good, wrong := reviewer(t)
 	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
 	r, now := reviewsAs(t, config)
-	if err := r.Allow(t.Context(), "good", path("/metrics")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Allow(t.Context(), "good", path("/metrics")))
 	const flood = 2000
 	for i := range flood {
 		if err := r.Allow(t.Context(), "wrong-"+strconv.Itoa(i), path("/metrics")); !errors.Is(err, ErrUnknownToken) {
@@ -227,9 +215,7 @@ func TestWrongTokensEvictNoGoodOne(t *testing.T) {
 func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	config, good, wrong := reviewer(t)
 	r, now := reviewsAs(t, config)
-	if err := r.Allow(t.Context(), "good", path("/metrics")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Allow(t.Context(), "good", path("/metrics")))
 	*now = now.Add(allowedForOutage)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -251,5 +237,12 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	}
 	if good.Load() != 2 {
 		t.Errorf("the token was reviewed %d times", good.Load())
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

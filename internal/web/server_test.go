@@ -13,9 +13,7 @@ func TestALongAnswerThatIsSilentEndsWell(t *testing.T) {
 	t.Parallel()
 	const within = 50 * time.Millisecond
 	s, err := Listen(Options{Listen: "127.0.0.1:0", Within: within, MostConnections: 10, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	cut := make(chan error, 1)
 	mux := http.NewServeMux()
@@ -34,17 +32,13 @@ func TestALongAnswerThatIsSilentEndsWell(t *testing.T) {
 	})
 	go s.Serve(s.Long(mux))
 	silent, err := http.Get(s.URL() + "/silent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Body.Close()
 	if text, err := io.ReadAll(silent.Body); err != nil || string(text) != "first" {
 		t.Errorf("the answer is %q, %v", text, err)
 	}
 	endless, err := http.Get(s.URL() + "/endless")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer endless.Body.Close()
 	if err := <-cut; err == nil {
 		t.Error("a client that does not read is not cut")

@@ -62,9 +62,7 @@ func benchmarkWrite(b *testing.B, cfg kafka.Config, batch *change.Batch) {
 	sink := newSink(b, cfg)
 	defer sink.Close()
 	opened, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	mustDo(b, err)
 	changes := len(batch.Changes)
 	write := func() {
 		batch.Seq++

@@ -31,9 +31,7 @@ func newConfig(t testing.TB, brokers []string) kafka.Config {
 func newSink(t testing.TB, cfg kafka.Config) *kafka.Sink {
 	t.Helper()
 	s, err := kafka.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	return s
 }
 
@@ -83,9 +81,7 @@ func place(cfg kafka.Config) sinktest.Place {
 			read := cfg
 			read.Cluster, read.ClusterUID = cluster, ""
 			r, err := kafka.OpenReader(servers.Context(t), read)
-			if err != nil {
-				t.Fatal(err)
-			}
+			mustDo(t, err)
 			return r
 		},
 	}

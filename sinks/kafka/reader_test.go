@@ -24,9 +24,7 @@ type reader struct {
 func newReader(t *testing.T, brokers []string, opts ...kgo.Opt) *reader {
 	t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(brokers...)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(c.Close)
 	return &reader{client: c, admin: kadm.NewClient(c)}
 }
@@ -66,9 +64,7 @@ func (r *reader) committed(t *testing.T, brokers []string, topic string, opts ..
 	}
 	c, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	defer c.Close()
 	for len(open) > 0 {
 		fetches := c.PollFetches(ctx)

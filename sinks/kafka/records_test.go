@@ -29,9 +29,7 @@ func openLog(t *testing.T, s *kafka.Sink, slot int, epoch int64, from sinks.Dura
 func mustWrite(t *testing.T, log sinks.Log, b *change.Batch) change.Offsets {
 	t.Helper()
 	offsets, err := log.Write(servers.Context(t), b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	return offsets
 }
 
@@ -121,9 +119,7 @@ func wantControls(t *testing.T, records []*kgo.Record, topic string) {
 	var last change.Control
 	for _, r := range records {
 		last = change.Control{}
-		if err := json.Unmarshal(r.Value, &last); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, json.Unmarshal(r.Value, &last))
 		types = append(types, string(last.Type))
 		if h := headers(r); h["type"] != string(last.Type) || h["slot"] != "5" || h["epoch"] != "9" {
 			t.Errorf("headers %v of control record %s", h, r.Value)
@@ -140,9 +136,7 @@ func wantControls(t *testing.T, records []*kgo.Record, topic string) {
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	return string(b)
 }
 

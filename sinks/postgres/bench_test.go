@@ -18,9 +18,7 @@ func BenchmarkWrite(b *testing.B) {
 	sink := open(b, servers.SharedPostgres(b).URL, servers.UniqueName())
 	defer sink.Close()
 	opened, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	batch := &change.Batch{Epoch: 1}
 	for i := range 1000 {
 		c := event(pods, change.Update, fmt.Sprint("pod-", i), "uid", fmt.Sprint(i))

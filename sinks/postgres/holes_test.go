@@ -133,9 +133,7 @@ func TestABatchThatSomebodyHasChangedIsAHole(t *testing.T) {
 			rows(t, x.url, damage)
 			x.want(t, "4", "5")
 			hole, err := x.reader.Hole(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			explained := numbered(1, 10)
 			explained.Controls = hole.Records()
 			write(t, log, explained)

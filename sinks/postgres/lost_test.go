@@ -62,9 +62,7 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 			from := sinks.Durable{Seq: test.from}
 			for epoch := int64(2); epoch <= 3; epoch++ { // the loss is reported until something is written
 				opened, err := sink.Open(t.Context(), 0, epoch, from)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				recovered, lost, err := sinktest.Tail(t.Context(), opened)
 				wantLost(t, lost, err, test.reason)
 				log = opened.Log
@@ -75,13 +73,9 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 			write(t, log, numbered(3, from.Seq+1))
 			write(t, log, numbered(3, from.Seq+2))
 			opened, err := sink.Open(t.Context(), 0, 4, from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			recovered, _, err := sinktest.Tail(t.Context(), opened) // a loss in the first batches is reported until there is a gap record
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := seqs(t, recovered); len(got) != 2 || recovered[0].Batch.Epoch != 3 {
 				t.Fatalf("recovered %v", got)
 			}
@@ -105,9 +99,7 @@ func TestALogThatLosesItsEndTakesNoNextBatch(t *testing.T) {
 	}
 	for epoch, isNew := range []bool{false, true} {
 		opened, err := sink.Open(t.Context(), 0, int64(2+epoch), sinks.Durable{Seq: 3, New: isNew})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantLost(t, opened.Lost, nil, "it ends at batch 2, but the checkpoint is at batch 3")
 		log = opened.Log
 	}
@@ -125,15 +117,11 @@ func wantLost(t *testing.T, lost *sinks.LostTailError, err error, reason string)
 // An owner that stops, or loses its network, while it sends a batch must not keep the next one out.
 func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer proxy.Close()
 	database := servers.Database(t)
 	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Host = proxy.Address
 	old := open(t, u.String(), "prod")
 	defer old.Close()
@@ -160,9 +148,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	if len(done) > 0 {
 		t.Fatalf("the write was not stuck: %v", <-done)
 	}
-	if err := proxy.Restore(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, proxy.Restore())
 	if err := <-done; !errors.Is(err, sinks.ErrInvalidWriter) {
 		t.Fatalf("error is %v", err)
 	}
@@ -171,9 +157,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 func TestKillOfTheServerKeepsAllOfABatchOrNothing(t *testing.T) {
 	servers.Need(t)
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer server.Stop()
 	sink := open(t, server.URL, "prod")
 	defer sink.Close()
@@ -181,9 +165,7 @@ func TestKillOfTheServerKeepsAllOfABatchOrNothing(t *testing.T) {
 	for epoch := int64(1); epoch <= 4; epoch++ {
 		log, _ := openTail(t, sink, 0, epoch, from)
 		known := killWhileWriting(t, server, log, epoch, from.Seq)
-		if err := server.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Start(t.Context()))
 		from.Seq = wantAllOrNothing(t, server.URL, sink, from.Seq, known)
 	}
 }
@@ -230,14 +212,10 @@ func wantAllOrNothing(t *testing.T, url string, sink *postgres.Sink, from, known
 // If a rebuild loses its connection while it reads the objects, the error names the server, and what was read there.
 func TestAReadOfTheObjectsThatBreaksOffSaysWhatItWas(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer proxy.Close()
 	u, err := url.Parse(servers.Database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Host = proxy.Address
 	sink := open(t, u.String(), "prod")
 	defer sink.Close()
@@ -250,9 +228,7 @@ func TestAReadOfTheObjectsThatBreaksOffSaysWhatItWas(t *testing.T) {
 	}
 	write(t, log, b)
 	state, err := log.(sinks.Content).State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy.CutAfter(1 << 20)
 	_, err = state.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 	if err == nil || !strings.Contains(err.Error(), "read the objects in postgres://") {

@@ -45,9 +45,7 @@ func TestAClockThatStepsBackChangesNoOrder(t *testing.T) {
 	}
 	record := audit.Record{ID: strings.Repeat("0", 32), Resource: "pods", Namespace: "default", Name: "p", UID: "u", Code: 200, User: "bob", Verb: "patch",
 		Effect: audit.Wrote, VersionBefore: "40", Received: time.Now(), Time: time.Now(), Answered: time.Now()}
-	if err := sink.WriteAudit(t.Context(), []audit.Record{record}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sink.WriteAudit(t.Context(), []audit.Record{record}))
 	wantRows(t, e.direct, `select version, username from changes_by where username is not null`, "50|bob")
 }
 
@@ -79,9 +77,7 @@ func TestALogOfAClockThatSteppedBackIsMended(t *testing.T) {
 func wantOrder(t *testing.T, url, want string) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	for _, name := range []string{"", "p"} {
 		var versions []string

@@ -33,9 +33,7 @@ func newEra(t *testing.T, database func(testing.TB) string) *era {
 	t.Helper()
 	e := &era{url: database(t)}
 	u, err := url.Parse(e.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Host = servers.SharedPostgres(t).Address
 	e.direct = u.String()
 	return e
@@ -57,9 +55,7 @@ func (e *era) sink(t *testing.T, cluster string, history time.Duration) *postgre
 	t.Helper()
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: e.url, Cluster: cluster, ClusterUID: "uid-of-" + cluster, History: history,
 		Upkeep: 120 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(e, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { sink.Close() })
 	return sink
 }
@@ -94,9 +90,7 @@ func TestPartitionsAreMadeAheadAndDropped(t *testing.T) {
 			for i, day := range []int{-1, 1, 5} {
 				hash := string("abc"[i])
 				schema := sinks.Schema{Path: "apis/apps/v1", Hash: hash, Since: time.Date(2026, 6, 1+day, 0, 0, 0, 0, time.UTC), Document: []byte(hash)}
-				if err := sink.WriteSchema(t.Context(), &schema); err != nil {
-					t.Fatal(err)
-				}
+				must(t, sink.WriteSchema(t.Context(), &schema))
 			}
 			for seq := 2; seq <= 7; seq++ { // one batch a day
 				e.day(t, seq-1)
@@ -126,9 +120,7 @@ func TestPartitionsAreMadeAheadAndDropped(t *testing.T) {
 func wantLast(t *testing.T, url, want string) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	var names []string
 	err = r.Changes(t.Context(), sinks.Query{Each: sinks.Last, Resources: []string{"pods"}}, func(l *sinks.Logged) error {
@@ -147,15 +139,11 @@ func wantLast(t *testing.T, url, want string) {
 func wantPastRead(t *testing.T, url string) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	parsed := func(text string) time.Time {
 		moment, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return moment
 	}
 	retained, err := r.Retained(t.Context(), nil)
@@ -166,9 +154,7 @@ func wantPastRead(t *testing.T, url string) {
 		t.Errorf("a cut before the history: %v", err)
 	}
 	cut, err := r.CutAt(t.Context(), parsed("2026-06-05T18:00:00Z"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tc := range []struct {
 		q    sinks.Query
 		want string
@@ -224,9 +210,7 @@ func TestAStateOutlivesItsChanges(t *testing.T) {
 	write(t, log, numberedOn(pods, 3, event(pods, change.Update, "b", "u-b", "3"), event(pods, change.Delete, "c", "u-c", "3"), created("n")))
 	e.await(t, `select string_agg(distinct batch::text, ' ') from changes`, "2 3")
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: e.url, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	cut := &sinks.Cut{Batches: map[int]uint64{0: 2}}
 	for _, c := range []struct {
@@ -286,9 +270,7 @@ func TestChangesAreDroppedWhileTheyAreRead(t *testing.T) {
 	}
 	awaitOldest(4)
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: e.url, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	for _, tc := range []struct {
 		name      string
@@ -332,9 +314,7 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	write(t, log, &change.Batch{Epoch: 2, Seq: 8})
 	log, _ = openTail(t, sink, 0, 3, sinks.Durable{New: true})
 	past, err := log.(sinks.Content).State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stands := map[string]string{}
 	for _, p := range past.Positions {
 		stands[string(p.Stream)] = string(p.ResourceVersion)
@@ -388,9 +368,7 @@ func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 	if err == nil {
 		_, err = read.Exec(t.Context(), `select count(*) from kubecdc_log.batches`)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seq := uint64(1)
 	for day := 1; day <= 6; day++ {
 		e.day(t, day)
@@ -411,9 +389,7 @@ func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 	}
 	const oldest = `select min(name) from partitions where parent = 'batches'`
 	wantRows(t, e.direct, oldest, "batches_20260601")
-	if err := read.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, read.Rollback(t.Context()))
 	e.await(t, oldest, "batches_20260604")
 }
 
@@ -444,9 +420,7 @@ func TestTheLongestHistoryOfAllClustersCounts(t *testing.T) {
 func TestThePartitionOfNowIsMadeWhenASlotIsOpened(t *testing.T) {
 	e := newEra(t, servers.Database)
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: e.url, Cluster: "prod", ClusterUID: "u"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sink.Close()
 	log := openLog(t, sink, 1)
 	epoch, seq := int64(1), uint64(0)
@@ -500,8 +474,13 @@ func TestADetachedPartitionIsNamed(t *testing.T) {
 	}
 	rows(t, e.direct, `alter table changes_20260601 rename to archived`)
 	again, err := sink.Open(t.Context(), 0, 3, sinks.Durable{})
+	must(t, err)
+	again.Log.Close()
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.Log.Close()
 }

@@ -34,9 +34,7 @@ func contract(t *testing.T, database func(testing.TB) string) {
 			},
 			Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
 				r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: cluster})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return r
 			},
 		}
@@ -46,9 +44,7 @@ func contract(t *testing.T, database func(testing.TB) string) {
 func malformed(t *testing.T, url string) []change.Malformed {
 	rows, _ := connect(t, url).Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'test' and slot = 3")
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[change.Malformed])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -57,8 +53,6 @@ func open(t testing.TB, url, cluster string) *postgres.Sink { return openAs(t, u
 func openAs(t testing.TB, url, cluster, uid string) *postgres.Sink {
 	t.Helper()
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: cluster, ClusterUID: uid})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return sink
 }

@@ -23,17 +23,13 @@ func TestAReaderNeedsNoMoreThanSelect(t *testing.T) {
 	write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{event(pods, change.Create, "a", "u1", "1")}})
 
 	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	role := pgx.Identifier{"reader-of-" + strings.TrimPrefix(u.Path, "/")}.Sanitize()
 	servers.Exec(t, database, "create role "+role+" login password 'pw'; grant usage on schema kubecdc_log to "+role+
 		"; grant select on all tables in schema kubecdc_log to "+role)
 	u.User = url.UserPassword(strings.Trim(role, `"`), "pw")
 	reader, err := postgres.OpenReader(t.Context(), postgres.Config{URL: u.String(), Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	found := 0
 	if err := reader.Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { found++; return nil }); err != nil || found != 1 {

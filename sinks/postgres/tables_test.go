@@ -51,9 +51,7 @@ func openLog(t *testing.T, sink sinks.Sink, epoch int64) sinks.Log {
 func openTail(t *testing.T, sink sinks.Sink, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
 	opened, err := sink.Open(t.Context(), slot, epoch, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	recovered, lost, err := sinktest.Tail(t.Context(), opened)
 	if err != nil || lost != nil {
 		t.Fatalf("lost %v, error %v", lost, err)
@@ -72,14 +70,10 @@ func write(t *testing.T, log sinks.Log, b *change.Batch) {
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config.ConnConfig.RuntimeParams["client_encoding"] = "utf8"
 	conn, err := pgx.ConnectConfig(t.Context(), config.ConnConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close(context.Background()) })
 	return conn
 }
@@ -231,22 +225,16 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 
 func TestThePasswordIsReadFromItsFile(t *testing.T) {
 	address, err := url.Parse(servers.Database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	password, _ := address.User.Password()
 	address.User = url.User(address.User.Username())
 	config := postgres.Config{URL: address.String(), Cluster: "prod", PasswordFile: filepath.Join(t.TempDir(), "password")}
 	if _, err := postgres.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "read KUBECDC_SINK_POSTGRES_PASSWORD_FILE") {
 		t.Errorf("without the file the error is %v", err)
 	}
-	if err := os.WriteFile(config.PasswordFile, []byte(password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config.PasswordFile, []byte(password+"\n"), 0o600))
 	sink, err := postgres.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sink.Close()
 }
 
@@ -272,17 +260,13 @@ func TestRowsHaveWhatTheObjectTells(t *testing.T) {
 func provenanceOf(t *testing.T, url string) (found change.Provenance) {
 	t.Helper()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	err = r.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 		found = l.Provenance
 		found.Time = found.Time.UTC()
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }

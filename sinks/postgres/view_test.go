@@ -16,9 +16,7 @@ func TestTheViewNamesWhoIsCertain(t *testing.T) {
 	sink := open(t, database, "prod")
 	defer sink.Close()
 	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: database, Cluster: "prod"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	conn := servers.Connect(t, database)
 	whoview.Run(t, sink, r, "kubecdc_log.changes_by", func(query string) ([]string, error) {

@@ -75,14 +75,10 @@ func BenchmarkHistory(b *testing.B) {
 	b.ReportMetric(float64((processor(b)-began).Nanoseconds())/float64(b.N), "cpu-ns/change")
 	b.ReportMetric(float64(size(b, path)-first)/float64(b.N), "bytes/change")
 	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	took := func(what string, read func(func(*sinks.Logged) error) error) {
 		began := processor(b)
-		if err := read(func(*sinks.Logged) error { return nil }); err != nil {
-			b.Fatal(err)
-		}
+		must(b, read(func(*sinks.Logged) error { return nil }))
 		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
 	}
 	took("history-ms", func(visit func(*sinks.Logged) error) error {
@@ -117,9 +113,7 @@ func BenchmarkLives(b *testing.B) {
 	b.ReportMetric(float64((processor(b)-began).Nanoseconds())/float64(2*b.N), "cpu-ns/change")
 	b.ReportMetric(float64(size(b, path))/float64(2*b.N), "bytes/change")
 	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for what, seq := range map[string]uint64{"end-ms": w.next.Seq, "middle-ms": w.next.Seq / 2} {
 		q := sinks.Query{Resources: []string{"pods"}, Each: sinks.Last, Keys: &sinks.Keys{}, To: &sinks.Cut{Batches: map[int]uint64{0: seq}}}
 		n, began := 0, processor(b)
@@ -161,9 +155,7 @@ func BenchmarkCompleteness(b *testing.B) {
 	exec(numbers+`log_batches select 2 * i, 1, 1, 1 + i, (select written from log_batches where id = 1) + 100 * i, 1, 
 		'[[' || (1 + i % 60) || ',' || i || ',5]]' from n`, b.N)
 	r, err := sqlite.NewReader(b.Context(), file, sinktest.Name)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	took := func(what string, r sinks.Reader) {
 		began := processor(b)
 		if _, missing, err := query.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}, time.Time{}); err != nil || missing != nil {
@@ -216,22 +208,16 @@ func (w *benchWriter) flush() {
 // processor returns the CPU time that this process has used.
 func processor(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func benchLog(b *testing.B, path string) (sinks.Log, *sqlitefile.File) {
 	file := own(b, path)
 	sink, err := sqlite.New(b.Context(), file, sqlite.Config{Cluster: sinktest.Name, ClusterUID: sinktest.UID, BodyCacheBytes: 64 << 20})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	opened, err := sink.Open(b.Context(), 0, 1, sinks.Durable{New: true})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { opened.Log.Close() })
 	return opened.Log, file
 }
@@ -240,9 +226,7 @@ func benchLog(b *testing.B, path string) (sinks.Log, *sqlitefile.File) {
 func size(b *testing.B, path string) (n int64) {
 	for _, suffix := range []string{"", "-wal"} {
 		info, err := os.Stat(path + suffix)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		n += info.Size()
 	}
 	return n

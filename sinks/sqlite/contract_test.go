@@ -15,9 +15,7 @@ import (
 func own(t testing.TB, path string) *sqlitefile.File {
 	t.Helper()
 	file, err := sqlitefile.Own(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(file.Close)
 	return file
 }
@@ -25,9 +23,7 @@ func own(t testing.TB, path string) *sqlitefile.File {
 func share(t testing.TB, path string) *sqlitefile.File {
 	t.Helper()
 	file, err := sqlitefile.Share(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(file.Close)
 	return file
 }
@@ -35,9 +31,7 @@ func share(t testing.TB, path string) *sqlitefile.File {
 func newSink(t testing.TB, file *sqlitefile.File, c sqlite.Config) *sqlite.Sink {
 	t.Helper()
 	s, err := sqlite.New(t.Context(), file, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -55,9 +49,7 @@ func TestContract(t *testing.T) {
 			},
 			Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
 				r, err := sqlite.NewReader(t.Context(), share(t, path), cluster)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return r
 			},
 			Remove: func(t *testing.T, plural string) {
@@ -70,15 +62,11 @@ func TestContract(t *testing.T) {
 			},
 			DeadLetters: func(t *testing.T) (all []change.Malformed) {
 				rows, err := share(t, path).DB().QueryContext(t.Context(), `select stream, body, reason from log_dead_letters`)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer rows.Close()
 				for rows.Next() {
 					var m change.Malformed
-					if err := rows.Scan(&m.Stream, &m.Bytes, &m.Reason); err != nil {
-						t.Fatal(err)
-					}
+					must(t, rows.Scan(&m.Stream, &m.Bytes, &m.Reason))
 					all = append(all, m)
 				}
 				return all

@@ -29,9 +29,7 @@ func TestHolesInTheMiddleAreFound(t *testing.T) {
 					t.Fatal(err)
 				}
 				x.write(t, 1)
-				if err := x.sink.Prune(t.Context(), time.Now()); err != nil {
-					t.Fatal(err)
-				}
+				must(t, x.sink.Prune(t.Context(), time.Now()))
 				x.wantHole(t, nil)
 			}
 			want := x.remove(t)
@@ -66,9 +64,7 @@ func (x *holeTest) write(t *testing.T, batches int) {
 	if x.log == nil {
 		x.epoch = 1
 		opened, err := x.sink.Open(t.Context(), 0, x.epoch, sinks.Durable{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		x.log = opened.Log
 		t.Cleanup(func() { opened.Log.Close() })
 	}
@@ -97,9 +93,7 @@ func (x *holeTest) remove(t *testing.T) []uint64 {
 	t.Helper()
 	first, n := x.seq/3+uint64(x.IntN(int(x.seq)/3))+1, uint64(1+x.IntN(5))
 	var oldest uint64
-	if err := x.file.DB().QueryRow(`select min(seq) from log_batches, log_kept where id > after`).Scan(&oldest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.file.DB().QueryRow(`select min(seq) from log_batches, log_kept where id > after`).Scan(&oldest))
 	if first = max(first, oldest+1); x.IntN(5) == 0 { // nobody knows what was before it
 		first = oldest
 		x.positions[first-1] = 1
@@ -107,9 +101,7 @@ func (x *holeTest) remove(t *testing.T) []uint64 {
 	run := func(query string, args ...any) int64 {
 		t.Helper()
 		result, err := x.file.DB().Exec(query, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		removed, _ := result.RowsAffected()
 		return removed
 	}
@@ -141,9 +133,7 @@ func (x *holeTest) remove(t *testing.T) []uint64 {
 func (x *holeTest) wantHole(t *testing.T, want []uint64) {
 	t.Helper()
 	r, err := sqlite.NewReader(t.Context(), share(t, x.file.Path()), sinktest.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	hole, err := r.Hole(t.Context())
 	if err != nil || (hole == nil) != (want == nil) {
@@ -195,9 +185,7 @@ func TestADamagedPageIsAHole(t *testing.T) {
 		}
 	}
 	r, err := sqlite.NewReader(t.Context(), share(t, x.file.Path()), sinktest.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	if hole, err := r.Hole(t.Context()); hole == nil || err != nil {
 		t.Errorf("the damage is %v, %v", hole, err)

@@ -67,9 +67,7 @@ func writeUntilPowerIsLost(t *testing.T, path string, recording *crashfs.Recordi
 		t.Fatal(err)
 	}
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer opened.Log.Close()
 	for seq := uint64(1); seq <= 40; seq++ {
 		if _, err := opened.Log.Write(t.Context(), poweredBatch(seq)); err != nil {
@@ -109,9 +107,7 @@ func batchesAfter(t *testing.T, crash *crashfs.Crash) (have uint64) {
 func wantFullBatches(t *testing.T, file *sqlitefile.File, last uint64, what string) {
 	t.Helper()
 	r, err := sqlite.NewReader(t.Context(), file, sinktest.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := map[uint64]int{}
 	err = r.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 		var name int

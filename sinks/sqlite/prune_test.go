@@ -199,14 +199,10 @@ func historyIn(t *testing.T, file *sqlitefile.File, path string, seed uint64, c 
 	c.Cluster, c.ClusterUID = sinktest.Name, sinktest.UID
 	sink := newSink(t, file, c)
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { opened.Log.Close() })
 	r, err := sqlite.NewReader(t.Context(), share(t, path), sinktest.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &history{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, log: opened.Log, live: map[string]change.Change{}}, sink, r
 }
 
@@ -224,17 +220,13 @@ func TestWhatAHistoryLosesIsItsOldestPart(t *testing.T) {
 				h.check(r)
 				// The history is cut ten minutes before now, which is somewhere in what was written.
 				cut := began.Add(time.Duration(h.Float64() * float64(time.Since(began))))
-				if err := sink.Prune(t.Context(), cut.Add(10*time.Minute)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, sink.Prune(t.Context(), cut.Add(10*time.Minute)))
 				h.check(r)
 				if retained, err := r.Retained(t.Context(), nil); err != nil || retained["pods"].Since.IsZero() {
 					t.Fatalf("retained: %v, %v", retained, err)
 				}
 			}
-			if err := sink.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sink.Prune(t.Context(), time.Now().Add(time.Hour)))
 			h.check(r)
 			batches := 0
 			err := r.Controls(t.Context(), time.Time{}, nil, func(*change.Control) error { batches++; return nil })
@@ -297,9 +289,7 @@ func TestHistoryGoesWhileItIsRead(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s %s %s %x", l.Name, l.Op, l.ResourceVersion, l.After))
 				return nil
 			}
-			if err := readings[name](h, r, batch, all); err != nil {
-				t.Fatal(err)
-			}
+			must(t, readings[name](h, r, batch, all))
 			want, got = got, nil
 			place := h.IntN(min(len(want), 60) + 1) // or not during the reading
 			err := readings[name](h, r, batch, func(l *sinks.Logged) error {
@@ -334,9 +324,7 @@ func TestChangesAfterABatchThatIsGone(t *testing.T) {
 	h, sink, r := newHistory(t, filepath.Join(t.TempDir(), "log"), 1, sqlite.Config{History: time.Millisecond})
 	began := time.Now()
 	h.write(200)
-	if err := sink.Prune(t.Context(), began.Add(10*time.Minute+time.Since(began)/2)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sink.Prune(t.Context(), began.Add(10*time.Minute+time.Since(began)/2)))
 	refused := 0
 	for batch := range len(h.written) {
 		want, got := 0, 0
@@ -378,9 +366,7 @@ func TestAClockThatGoesBack(t *testing.T) {
 		last = l.Logged
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for moment, want := range map[time.Time]uint64{time.Now(): 10, last: 40, time.Now().Add(-time.Hour): 0} {
 		if cut, err := r.CutAt(t.Context(), moment); err != nil || cut.Batches[0] != want {
 			t.Errorf("at %s the log was at batch %d, want %d: %v", moment, cut.Batches[0], want, err)
@@ -407,9 +393,7 @@ func TestTheFileKeepsToItsSize(t *testing.T) {
 			if _, err := file.DB().Exec(`update log_batches set written = written - 3600000`); err != nil { // otherwise it is too new to be removed
 				t.Fatal(err)
 			}
-			if err := sink.Prune(t.Context(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, sink.Prune(t.Context(), time.Now()))
 			h.check(r)
 			if retained, err := r.Retained(t.Context(), nil); err != nil || retained["pods"].Since.IsZero() {
 				t.Errorf("retained: %v, %v", retained, err)
@@ -427,9 +411,7 @@ func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, ClusterUID: sinktest.UID, History: time.Millisecond})
 	opened, err := s.Open(t.Context(), 0, 1, sinks.Durable{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer opened.Log.Close()
 	secret := cryptorand.Text()
 	body := func(password string, digits int) []byte {
@@ -451,17 +433,13 @@ func TestWhatHasGoneIsNotInTheFile(t *testing.T) {
 	times := func() int {
 		fileSize(t, file)
 		all, err := os.ReadFile(file.Path())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return bytes.Count(all, []byte(secret))
 	}
 	if n := times(); n < 6 {
 		t.Errorf("the file had it %d times, before anything went", n)
 	}
-	if err := s.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Prune(t.Context(), time.Now().Add(time.Hour)))
 	if n := times(); n != 0 {
 		t.Errorf("the file has it %d times", n)
 	}
@@ -474,9 +452,7 @@ func fileSize(t *testing.T, file *sqlitefile.File) int64 {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(file.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.Size()
 }
 
@@ -485,9 +461,7 @@ func TestAuditRecordsAndSchemasArePruned(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name, History: time.Hour})
 	opened, err := s.Open(t.Context(), 0, 1, sinks.Durable{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer opened.Log.Close()
 	now := time.Now()
 	for seq := range 2 {
@@ -500,27 +474,21 @@ func TestAuditRecordsAndSchemasArePruned(t *testing.T) {
 		all = append(all, audit.Record{ID: fmt.Sprintf("%032x", i), Resource: "pods", User: fmt.Sprint("user ", i/2500),
 			Received: now.Add(time.Duration(i/2500) * 2 * time.Hour)})
 	}
-	if err := s.WriteAudit(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.WriteAudit(t.Context(), all))
 	for i, hash := range []string{"a", "b", "c"} {
 		schema := sinks.Schema{Path: "api/v1", Hash: hash, Since: now.Add(time.Duration(i*2-3) * time.Hour)}
 		if schema.Document = []byte(hash); s.WriteSchema(t.Context(), &schema) != nil {
 			t.Fatal("a schema is not written")
 		}
 	}
-	if err := s.Prune(t.Context(), now.Add(2*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Prune(t.Context(), now.Add(2*time.Hour)))
 	var schemas string
 	if err := file.DB().QueryRowContext(t.Context(), `select group_concat(hash) from log_schemas`).Scan(&schemas); err != nil || schemas != "b,c" {
 		t.Errorf("the schemas %s are retained, want b,c: %v", schemas, err)
 	}
 	var records, requesters, since int64
 	const query = `select (select count(*) from log_audit), (select count(*) from log_requesters), (select since from log_kept)`
-	if err := file.DB().QueryRowContext(t.Context(), query).Scan(&records, &requesters, &since); err != nil {
-		t.Fatal(err)
-	}
+	must(t, file.DB().QueryRowContext(t.Context(), query).Scan(&records, &requesters, &since))
 	if records != 2500 || requesters != 1 {
 		t.Errorf("%d records of %d requesters are retained since %d, want the last 2500 of one", records, requesters, since)
 	}
@@ -530,9 +498,7 @@ func TestAuditRecordsAndSchemasArePruned(t *testing.T) {
 func BenchmarkWriteAudit(b *testing.B) {
 	file := own(b, filepath.Join(b.TempDir(), "log"))
 	s, err := sqlite.New(b.Context(), file, sqlite.Config{Cluster: sinktest.Name})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	n := 0
 	for b.Loop() {
 		var all []audit.Record
@@ -541,9 +507,14 @@ func BenchmarkWriteAudit(b *testing.B) {
 			all = append(all, audit.Record{ID: fmt.Sprintf("%016x%016x", rand.Uint64(), n), Resource: "pods", User: fmt.Sprint("user ", n%50),
 				Namespace: "shop", Name: fmt.Sprint("pod-", n%3000), UID: "00000000-0000-4000-8000-000000000000", VersionBefore: "123456"})
 		}
-		if err := s.WriteAudit(b.Context(), all); err != nil {
-			b.Fatal(err)
-		}
+		must(b, s.WriteAudit(b.Context(), all))
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "µs/record")
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -56,9 +56,7 @@ func TestALogInShortAnswersAlike(t *testing.T) {
 		{"with spans that are no spans", damage(`update log_spans set batches = 'many'`), 400},
 		{"without spans", damage(`drop table log_spans`), 400},
 	} {
-		if err := tc.step(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tc.step())
 		short := 0
 		err := r.Controls(t.Context(), time.Time{}, func(*sinks.Span) bool { return false }, func(*change.Control) error { short++; return nil })
 		if err != nil || short > tc.records {
@@ -107,13 +105,9 @@ func followed(t *testing.T, f *query.Follower, moment query.Target) (all []strin
 		return []string{fmt.Sprint(moment, ": ", err)}
 	}
 	pages, err := found.OpenPages(t.Context(), question)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, err := pages.Page(t.Context(), query.Within{}, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, o := range page.Objects {
 		all = append(all, fmt.Sprint(o.Name, o.UID, o.ResourceVersion, string(o.Body)))
 	}
@@ -131,8 +125,6 @@ func answer(t *testing.T, r sinks.Reader, moment query.Target) (all []string) {
 		all = append(all, fmt.Sprint(o.Name, o.UID, o.ResourceVersion, string(o.Body)))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append(all, fmt.Sprint(states[0].Coverage), fmt.Sprint(states[0].Missing))
 }

@@ -15,9 +15,7 @@ func TestTheViewNamesWhoIsCertain(t *testing.T) {
 	file := own(t, filepath.Join(t.TempDir(), "log"))
 	s := newSink(t, file, sqlite.Config{Cluster: sinktest.Name})
 	r, err := sqlite.NewReader(t.Context(), file, sinktest.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whoview.Run(t, s, r, "changes_by", func(query string) (all []string, err error) {
 		rows, err := file.DB().QueryContext(t.Context(), query)
 		if err != nil {

@@ -21,9 +21,7 @@ func TestAProxysPageIsAnErrorThatPasses(t *testing.T) {
 	}))
 	defer server.Close()
 	client, err := New(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pods := change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", "")
 	for name, request := range map[string]func(context.Context) error{
 		"list": func(ctx context.Context) error {
@@ -57,10 +55,15 @@ func TestADocumentThatNeverEnds(t *testing.T) {
 	}))
 	defer server.Close()
 	client, err := New(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text, err := client.Read(t.Context(), "/version"); text != nil || err == nil || err.Error() != "read /version: the answer has more than 64 MiB" {
 		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -80,9 +80,7 @@ func newClusters(t *testing.T) (*clusters, *Client) {
 	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0) // errors of connections that are not needed after all
 	server.StartTLS()
 	client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client.Expect("first")
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections)

@@ -14,9 +14,7 @@ func TestAnyAnswerOverAWatchsConnectionIsASignOfLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, err := client.Watch(t.Context(), pods, false, "7", 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	over := w.Connection()
 	before := client.Answered(over)
@@ -30,9 +28,7 @@ func TestAnyAnswerOverAWatchsConnectionIsASignOfLife(t *testing.T) {
 		t.Errorf("a 404 shows nothing: it was asked for at %s, the answer before it at %s", after, before)
 	}
 	fresh, err := client.Fresh()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, asked := fresh.Confirm(t.Context())
 	if other == nil || over.Shows(other, asked) || !client.Answered(other).IsZero() {
 		t.Errorf("an answer over another connection (%v) shows what has come over this one", other)

@@ -33,9 +33,7 @@ func TestEtcdOverrides(t *testing.T) {
 			}))
 			defer s.Close()
 			client, err := New(&rest.Config{Host: s.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got, err := client.EtcdOverrides(t.Context()); err != nil || got != c.want {
 				t.Errorf("%d %v, want %d", got, err, c.want)
 			}

@@ -56,9 +56,7 @@ func TestAListEndsOnABadRoad(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			road := &badRoad{random: rand.New(rand.NewPCG(seed, 1))}
 			c, err := New(&rest.Config{Host: "http://road", Transport: road, QPS: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, "", "", "")
 			n := 0
 			version, err := c.Identities(t.Context(), s, "", NewPace(10), func(o *Object) {

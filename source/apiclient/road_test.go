@@ -40,9 +40,7 @@ func TestListsOfAFarServerAreCompressed(t *testing.T) {
 		want string // the compression of a list, a streaming list and a watch
 	}{{"auto", time.Nanosecond, "||"}, {"auto", 25 * time.Millisecond, "gzip|gzip|"}, {"gzip", time.Nanosecond, "gzip|gzip|"}, {"none", 25 * time.Millisecond, "||"}} {
 		client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		client.Compress(c.how)
 		client.road.record(c.trip)
 		client.road.record(c.trip + time.Second)
@@ -52,9 +50,7 @@ func TestListsOfAFarServerAreCompressed(t *testing.T) {
 		}
 		for _, version := range []change.ResourceVersion{"", "7"} {
 			w, err := client.Watch(t.Context(), pods, false, version, 60)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if e, err := w.Next(); e.Object.Name != "a" || err != nil {
 				t.Errorf("%s: a watch from %q begins with %+v, %v", c.how, version, e, err)
 			}

@@ -64,13 +64,9 @@ func TestWhatIsAggregatedComesFromDiscoverysWatch(t *testing.T) {
 	if aggregated("apps") || !aggregated("other.example.com") || reads.Load() > before {
 		t.Errorf("wrong, or read: %d reads", reads.Load()-before)
 	}
-	if err := services.Delete(ctx, "v1.other.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, services.Delete(ctx, "v1.other.example.com", metav1.DeleteOptions{}))
 	servers.Await(t, "its end", func() (bool, error) { return !aggregated("other.example.com"), nil })
-	if err := k.RestartAPIServer(ctx); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, k.RestartAPIServer(ctx))
 	servers.Await(t, "discovery's watch after a restart", known)
 	cancel()
 	servers.Await(t, "the end of the watch", func() (bool, error) {

@@ -45,9 +45,7 @@ func failure(code int, reason string) string {
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		return v
 	}
 }
@@ -77,25 +75,17 @@ func TestWhatTellsNothingOfTheClusterIsAnError(t *testing.T) {
 func TestTheCAIsKnownByItsCertificates(t *testing.T) {
 	kube := servers.Kube(t)
 	text, err := os.ReadFile(kube.Config.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, append([]byte("# the CA of prod\r\n"), text...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, os.WriteFile(file, append([]byte("# the CA of prod\r\n"), text...), 0o600))
 	var ids []change.ClusterIdentity
 	for _, tls := range []rest.TLSClientConfig{{CAFile: kube.Config.CAFile}, {CAData: text}, {CAFile: file}} {
 		config := rest.CopyConfig(kube.Config)
 		config.TLSClientConfig = tls
 		client, err := discovery.Connect(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		id, err := client.Identify(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		ids = append(ids, id)
 	}
 	if ids[0] != ids[1] || ids[0] != ids[2] || ids[0].UID == "" || !strings.HasPrefix(ids[0].CA, "ca-sha256:") {
@@ -107,4 +97,11 @@ func TestTheCAIsKnownByItsCertificates(t *testing.T) {
 func identify(t *testing.T, s *answers) (change.ClusterIdentity, error) {
 	t.Helper()
 	return must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s})).Identify(t.Context())
+}
+
+func mustDo(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

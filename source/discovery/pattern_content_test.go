@@ -12,18 +12,14 @@ import (
 func patterns(t *testing.T, list string) []discovery.Pattern {
 	t.Helper()
 	p, err := discovery.ParsePatterns(strings.Split(list, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	return p
 }
 
 // No wildcard takes Secrets, and what has a ! in front is left out, also under its other name.
 func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
 	served, err := must[*discovery.Server](t)(discovery.Connect(servers.Kube(t).Config)).Served(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	for list, want := range map[string]string{
 		"*":                                      "-secrets +configmaps +leases.coordination.k8s.io +events",
 		"*.v1":                                   "-secrets +configmaps",

@@ -11,9 +11,7 @@ import (
 func TestEventsAreSelectedOnce(t *testing.T) {
 	api := must[*discovery.Server](t)(discovery.Connect(servers.Kube(t).Config))
 	served, err := api.Served(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	for _, tc := range []struct {
 		patterns []string
 		want     string
@@ -23,9 +21,7 @@ func TestEventsAreSelectedOnce(t *testing.T) {
 		{[]string{"events.events.k8s.io"}, "events.events.k8s.io"},
 	} {
 		patterns, err := discovery.ParsePatterns(tc.patterns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		selected, unknown := discovery.Select(patterns, served)
 		var got []string
 		for _, r := range selected {

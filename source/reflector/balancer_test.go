@@ -16,9 +16,7 @@ func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	t.Parallel()
 	k := servers.Lend(t)
 	other, err := k.AddAPIServer(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	proxy := newProxy(t, k.Address)
 	w := newWriter(t, k.Config, 5, []string{"default"})
 	w.run(10)
@@ -30,9 +28,7 @@ func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	l.awaitPosition(t, strconv.FormatInt(from, 10))
 	_ = stop()
 	w.run(50)
-	if err := k.RestartAPIServer(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, k.RestartAPIServer(context.Background()))
 	o := &watched{}
 	o.entered = func(s change.StreamState) {
 		if s == change.StateExpired {

@@ -107,9 +107,7 @@ func compactedRound(t *testing.T, k *servers.Kubernetes, w *writer, g *gateway, 
 		}
 	}
 	restart := func() {
-		if err := k.RestartAPIServer(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, k.RestartAPIServer(context.Background()))
 	}
 	switch w.random.IntN(4) {
 	case 0: // before: some of it is gone

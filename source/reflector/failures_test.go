@@ -49,9 +49,7 @@ func TestAFailureThatGoesOnIsLoggedRarely(t *testing.T) {
 			return 500, "InternalError", "conversion webhook: timeout"
 		}}
 		client, err := discovery.Connect(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		var log bytes.Buffer
 		l := newLedger()
 		l.moved = make(chan struct{})
@@ -89,9 +87,7 @@ func TestRefusedStreamsHaveOneCause(t *testing.T) {
 			}
 			server := &failing{answer: func(int) (int, string, string) { return 403, "Forbidden", message }}
 			client, err := discovery.Connect(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			mustDo(t, err)
 			o, l := &causeObserver{}, newLedger()
 			l.moved = make(chan struct{})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

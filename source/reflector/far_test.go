@@ -49,9 +49,7 @@ func TestSlowAFarServersGapIsRecovered(t *testing.T) {
 	l.awaitPosition(t, strconv.FormatInt(from, 10))
 	_ = stop()
 	w.run(3000)
-	if err := k.RestartAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, k.RestartAPIServer(t.Context()))
 	to := revision(t, k)
 	start(t, config, options, l)
 	l.awaitPosition(t, strconv.FormatInt(to, 10))

@@ -114,9 +114,7 @@ func (w *writer) one() {
 func revision(t testing.TB, k *servers.Kubernetes) int64 {
 	t.Helper()
 	r, err := k.Revision(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	return r
 }
 
@@ -127,9 +125,7 @@ func logged(op string, key string, revision string) string { return op + " " + k
 func etcdSays(t testing.TB, k *servers.Kubernetes, after int64) []string {
 	t.Helper()
 	events, err := k.EtcdHistory(context.Background(), "/registry/configmaps/", after+1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	var all []string
 	for _, e := range events {
 		all = append(all, logged(e.Op, strings.TrimPrefix(e.Key, "/registry/configmaps/"), strconv.FormatInt(e.Revision, 10)))
@@ -188,9 +184,7 @@ func TestGapOf300ChangesIsRecoveredCompletely(t *testing.T) {
 	_ = stop()
 
 	w.run(300)
-	if err := k.RestartAPIServer(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, k.RestartAPIServer(context.Background()))
 	to := revision(t, k)
 	start(t, k.Config, testOptions(), l)
 	l.awaitPosition(t, strconv.FormatInt(to, 10))

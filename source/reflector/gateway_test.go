@@ -30,13 +30,9 @@ type gateway struct {
 func newGateway(t testing.TB, config *rest.Config) *gateway {
 	t.Helper()
 	target, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	g := &gateway{open: make(chan struct{}), cut: make(chan struct{})}
 	close(g.open)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})

@@ -62,9 +62,7 @@ func watchIdly(r *http.Request, w *io.PipeWriter, lasts time.Duration) {
 // bookmarks serve as watermarks.
 func TestAnIdleStreamAsksRarelyByDefault(t *testing.T) {
 	settings, _, err := config.Load([]string{"KUBECDC_RESOURCES=pods"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	perSecond := func(watermark time.Duration) (of200 float64) {
 		const streams, lasts = 20, 30 * time.Minute
 		server := &idleServer{}

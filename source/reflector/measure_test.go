@@ -75,7 +75,5 @@ func fill(t *testing.T, k *servers.Kubernetes, n int) {
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, group.Wait())
 }

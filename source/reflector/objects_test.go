@@ -19,18 +19,14 @@ import (
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, err)
 		return v
 	}
 }
 
 func ok(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 }
 
 // awaitLog waits until the log says the changes, as "op name", in this order.

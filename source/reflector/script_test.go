@@ -215,9 +215,7 @@ func startStream(t testing.TB, config *rest.Config, stream *change.Stream, optio
 func newStream(t testing.TB, config *rest.Config, stream *change.Stream, options reflector.Options, l *ledger, o reflector.Observer) *reflector.Reflector {
 	t.Helper()
 	client, err := discovery.Connect(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	level := slog.LevelError + 1
 	if os.Getenv("KUBECDC_TEST_LOG") != "" {
 		level = slog.LevelDebug

@@ -55,9 +55,7 @@ func (j judged) Run() int {
 
 func TestTheProtocolPagePrintsTheTransitions(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	var table strings.Builder
 	for _, row := range reflector.Transitions {
 		fmt.Fprintf(&table, "| %s | %s | %s |\n", row.From, row.To, row.When)

@@ -23,9 +23,7 @@ func ownKubernetes(t *testing.T, options servers.KubernetesOptions) *servers.Kub
 	t.Helper()
 	servers.Need(t)
 	k, err := servers.StartKubernetes(context.Background(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(func() { _ = k.Stop() })
 	return k
 }
@@ -34,9 +32,7 @@ func ownKubernetes(t *testing.T, options servers.KubernetesOptions) *servers.Kub
 func (l *ledger) awaitSame(t *testing.T, config *rest.Config) {
 	t.Helper()
 	list, err := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	want := map[string][2]string{}
 	for _, o := range list.Items {
 		want[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
@@ -67,9 +63,7 @@ func (w *writer) forget(t *testing.T) { // the server was set back: look again w
 	t.Helper()
 	w.alive = map[string]bool{}
 	list, err := w.client.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	for _, o := range list.Items {
 		w.alive[o.Namespace+"/"+o.Name] = true
 	}
@@ -87,9 +81,7 @@ func TestRestoredEtcdIsFoundOut(t *testing.T) {
 	stop := start(t, k.Config, o, l)
 	l.awaitSame(t, k.Config)
 	backup, err := k.SnapshotEtcd(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	lost := func(t *testing.T, gapsBefore int) {
 		t.Helper()
 		l.await(t, "a gap record", func() bool { return len(gaps(l.controls)) > gapsBefore })
@@ -105,18 +97,14 @@ func TestRestoredEtcdIsFoundOut(t *testing.T) {
 	t.Run("while the stream runs", func(t *testing.T) {
 		w.run(150)
 		l.awaitSame(t, k.Config)
-		if err := k.RestoreEtcd(context.Background(), backup); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, k.RestoreEtcd(context.Background(), backup))
 		lost(t, 0)
 	})
 	t.Run("and has grown past the position before the stream is back", func(t *testing.T) {
 		w.run(60)
 		l.awaitSame(t, k.Config)
 		_ = stop()
-		if err := k.RestoreEtcd(context.Background(), backup); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, k.RestoreEtcd(context.Background(), backup))
 		w.forget(t)
 		for revision(t, k) < position(l)+20 {
 			w.run(10)
@@ -148,9 +136,7 @@ func (q *quietObserver) was(state change.StreamState) bool {
 func newProxy(t *testing.T, target string) *servers.Proxy {
 	t.Helper()
 	p, err := servers.NewProxy(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -181,9 +167,7 @@ func TestABrokenNetworkCostsNoChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fault(t)
-			if err := proxy.Restore(); err != nil {
-				t.Fatal(err)
-			}
+			mustDo(t, proxy.Restore())
 			caughtUp(t)
 		})
 	}
@@ -216,4 +200,11 @@ func awaitRestart(t *testing.T, o *quietObserver) {
 		defer o.mu.Unlock()
 		return o.restarts > n, nil
 	})
+}
+
+func mustDo(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

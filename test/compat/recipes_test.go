@@ -12,9 +12,7 @@ var update = flag.Bool("update", false, "write docs/consumers.md from results.js
 // What the page shows is what make compat runs.
 func TestRecipes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/consumers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"console/kcat.sh", "console/kafka-console-consumer.sh"} {
 		if !strings.Contains(string(page), "\n"+read(name)+"```\n") {
 			t.Errorf("docs/consumers.md does not show test/compat/%s as it is", name)
@@ -32,18 +30,12 @@ func TestRecipes(t *testing.T) {
 // The page is written from the results, and from what consumers.go says of the consumers.
 func TestPage(t *testing.T) {
 	r, err := readResults("results.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, err := os.ReadFile("../../docs/consumers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if *update {
 		page = []byte(pageOf(r, page))
-		if err := os.WriteFile("../../docs/consumers.md", page, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile("../../docs/consumers.md", page, 0o644))
 	}
 	if string(page) != pageOf(r, page) {
 		t.Error("docs/consumers.md is not what results.json and page.md.tmpl say; to write it: go test ./test/compat -short -args -update")

@@ -82,9 +82,7 @@ func Context(t testing.TB) context.Context {
 // Await checks the condition until it holds. It fails the test on an error, and when Patience is over.
 func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()
-	if err := Until(context.Background(), what, condition); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Until(context.Background(), what, condition))
 }
 
 // Until is Await for code that is no test. Checks take a sixth of the time at most, so that what is waited for has the processors.

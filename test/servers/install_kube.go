@@ -43,13 +43,9 @@ func Kubectl(t testing.TB) string {
 		t.Fatalf("this test needs kubectl: %v %v", err, missing)
 	}
 	dir, err := Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k, err := findKubectl(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return k.binary
 }
 

@@ -29,13 +29,9 @@ func TestAFreePortIsFreeWhileProcessesStart(t *testing.T) {
 	}
 	for range portsInBlock {
 		address, err := FreeAddress()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 	}
 }

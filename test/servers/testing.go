@@ -146,9 +146,7 @@ func shared[S any](t testing.TB, name string, start func() (S, error)) S {
 func Namespace(t testing.TB) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(Kube(t).Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: UniqueName()}}
 	if _, err := client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("create namespace: %v", err)
@@ -167,9 +165,7 @@ func Database(t testing.TB) string {
 func Connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -182,9 +178,7 @@ func Exec(t testing.TB, url, statement string, args ...any) {
 		defer conn.Close(context.Background())
 		_, err = conn.Exec(context.Background(), statement, args...)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // PooledDatabase is Database by way of a real PgBouncer that pools by transaction.
@@ -221,9 +215,7 @@ func database(t testing.TB, p *Postgres) (name string) {
 	t.Helper()
 	name = UniqueName()
 	_, err := p.CreateDatabase(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := p.DropDatabase(context.Background(), name); err != nil {
 			t.Error(err)
@@ -234,3 +226,10 @@ func database(t testing.TB, p *Postgres) (name string) {
 
 // UniqueName is a name that nothing else has: good for namespaces, topics and databases.
 func UniqueName() string { return "test-" + strings.ToLower(rand.Text()[:10]) }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -47,9 +47,7 @@ func auditRecords(from, to int) (all []audit.Record) {
 
 func (w *world) audits(t *testing.T, records ...audit.Record) {
 	t.Helper()
-	if err := w.sink(t).(sinks.AuditLog).WriteAudit(t.Context(), records); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.sink(t).(sinks.AuditLog).WriteAudit(t.Context(), records))
 }
 
 func (w *world) wantAudits(t *testing.T, q audit.Query, want ...audit.Record) {
@@ -59,9 +57,7 @@ func (w *world) wantAudits(t *testing.T, q audit.Query, want ...audit.Record) {
 		got = append(got, *r)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	byID := func(a, b audit.Record) int { return cmp.Compare(a.ID, b.ID) }
 	slices.SortFunc(got, byID)
 	want = slices.SortedFunc(slices.Values(want), byID)
@@ -112,9 +108,7 @@ func auditSelected(t *testing.T, w *world) {
 	all[9].Created, all[9].VersionBefore = true, ""
 	w.audits(t, all...)
 	other := w.another(t, "another", "")
-	if err := other.(sinks.AuditLog).WriteAudit(t.Context(), []audit.Record{auditRecord(77)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.(sinks.AuditLog).WriteAudit(t.Context(), []audit.Record{auditRecord(77)}))
 	for _, q := range []audit.Query{{}, {Resources: []string{"pods"}}, {Resources: []string{"pods", "deployments.apps"}}, {Namespace: "bank"},
 		{Name: "web-1"}, {Resources: []string{"pods"}, Name: "web-4"}, {Name: "web-1", Namespace: "shop"}, {Since: all[4].Received},
 		{Since: all[20].Received.Add(time.Minute)}, {Since: all[8].Received.Add(time.Hour)}, {Resources: []string{"nodes"}},

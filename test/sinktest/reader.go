@@ -59,9 +59,7 @@ func updated(name string, rv, was int) change.Change {
 func (w *world) written(t *testing.T) (batches []*change.Batch) {
 	t.Helper()
 	other, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Log.Close()
 	w.write(t, other.Log, batch(1, 1, object("a", 10), object("x", 11)))
 	one, _ := w.open(t, 0, 1, sinks.Durable{})
@@ -158,9 +156,7 @@ func readBetweenCuts(t *testing.T, w *world) {
 	r := w.reader(t)
 	end := func() *sinks.Cut {
 		cut, err := r.CutAt(t.Context(), time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return &cut
 	}
 	one, _ := w.open(t, 0, 1, sinks.Durable{})
@@ -176,9 +172,7 @@ func readBetweenCuts(t *testing.T, w *world) {
 	w.write(t, one, wrote(0, 1, 2, nil, third...))
 	after3 := end()
 	cut, err := r.CutAt(t.Context(), moment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := append(append([]change.Change{first}, second...), third...)
 	for _, tc := range []struct {
 		name      string
@@ -231,9 +225,7 @@ func readAndFollow(t *testing.T, w *world) {
 	w.write(t, log, batch(1, 1, object("a", 10)))
 	r := w.reader(t)
 	cut, err := r.CutAt(t.Context(), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.write(t, log, batch(1, 2, object("a", 11)))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -356,5 +348,12 @@ func readInOrder(t *testing.T, w *world) {
 	}
 	if want := []string{"0/1", "0/2", "1/1", "1/2", "0/3", "0/4"}; !slices.Equal(batches, want) {
 		t.Errorf("the batches come in the order %v, want %v", batches, want)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -23,9 +23,7 @@ func (w *world) logged(t *testing.T, slot int, after uint64) (all []sinks.Recove
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, l := range read(t, r, sinks.Query{}) {
 		if n := slices.IndexFunc(all, func(b sinks.Recovered) bool { return l.Slot == slot && l.Batch == b.Batch.Seq }); n >= 0 {
 			all[n].Batch.Changes = append(all[n].Batch.Changes, l.Change)
@@ -39,9 +37,7 @@ func remembered(t *testing.T, opened *sinks.Opened, wanted func(change.StreamID)
 	t.Helper()
 	state, objects := &sinks.State{Seq: opened.Last, Lost: opened.Lost}, map[string]change.Change{}
 	all, err := opened.Memory.Positions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	state.Positions = slices.DeleteFunc(all, func(p change.Position) bool { return !wanted(p.Stream) })
 	for _, s := range []*change.Stream{pods, nodes} {
 		if !wanted(s.ID()) {
@@ -62,9 +58,7 @@ func remembered(t *testing.T, opened *sinks.Opened, wanted func(change.StreamID)
 				return nil
 			})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	state.Records = int64(len(objects))
 	return state, objects

@@ -32,9 +32,7 @@ func removed(t *testing.T, w *world) {
 	}
 	opened := w.opened(t, slot, 2, from)
 	recovered, lost, err := Tail(t.Context(), opened)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, r := range recovered { // the batch with the proof may have been written
 		from = sinks.Durable{Seq: r.Batch.Seq, Offsets: from.Offsets.Merge(r.Offsets)}
 	}
@@ -44,9 +42,7 @@ func removed(t *testing.T, w *world) {
 		wantGone(t, opened.Lost, "pods", "nodes")
 	} else {
 		state, err := opened.Content.State(t.Context(), sinks.Selection{Stream: everything})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantGone(t, state.Lost, "pods", "nodes")
 	}
 

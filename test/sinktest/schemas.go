@@ -16,9 +16,7 @@ func schemasOfEachTime(t *testing.T, w *world) {
 	minute := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	apps := func(n int, hash string) *sinks.Schema {
 		return &sinks.Schema{Path: "apis/apps/v1", Hash: hash, Since: minute(n), Document: []byte{0, 1, byte(n)}}

@@ -66,9 +66,7 @@ func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.St
 		return opened.Log, state, objects
 	}
 	state, err := opened.Content.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := map[string]change.Change{}
 	_, err = state.Fold(t.Context(), func(c *change.Change) error {
 		key := string(c.Stream.ID()) + " " + c.Key()
@@ -77,9 +75,7 @@ func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.St
 		}
 		return nil
 	}, func(sinks.Progress) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return opened.Log, state, objects
 }
 
@@ -180,9 +176,7 @@ func stateOfLists(t *testing.T, w *world) {
 
 func stateOfClusters(t *testing.T, w *world) {
 	other, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Log.Close()
 	w.write(t, other.Log, batch(1, 1, object("a", 10), object("b", 11)))
 	log, state, objects := w.state(t, slot, 1, everything)

@@ -42,9 +42,7 @@ func TestRoundTrip(t *testing.T) {
 			decode(t, record, &value)
 			mutate(random, value, 1+random.IntN(20))
 			mutated, err := json.Marshal(value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			roundTrip(t, s, mutated)
 		}
 	}
@@ -147,9 +145,7 @@ func typeOf(t testing.TB, r change.Resource) *schema.Type {
 	} else {
 		object, err = schema.FromOpenAPI(read(t, r.ID()+".openapi.json"), r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return object
 }
 
@@ -158,27 +154,21 @@ func textOf(t testing.TB, r change.Resource) string { return write(t, r, typeOf(
 func write(t testing.TB, r change.Resource, object *schema.Type) string {
 	t.Helper()
 	text, err := schema.Write("avro", schema.Table{Resource: r, Object: object, Prefix: "kubecdc"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
 func parse(t testing.TB, text string) *avro.Schema {
 	t.Helper()
 	s, err := avro.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(testdata, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
@@ -213,15 +203,11 @@ func TestDecodeOfBrokenBytes(t *testing.T) {
 // The stub of an object that was too large is still a stub when it is read back.
 func TestStub(t *testing.T) {
 	stub, err := change.Stub([]byte(`{"metadata":{"uid":"u","resourceVersion":"1","namespace":"n","name":"a"},"kind":"Pod","apiVersion":"v1"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := parse(t, textOf(t, pods))
 	encoded, _ := s.Encode(nil, fmt.Appendf(nil, `{"before":null,"after":%s,"source":null,"op":"c"}`, stub))
 	read, err := s.Decode(nil, encoded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d, err := change.Decode(read); err != nil || !change.IsStub(d.After) {
 		t.Errorf("the stub is read back as %s, %v", d.After, err)
 	}

@@ -19,13 +19,9 @@ func crd(t *testing.T, properties string) *schema.Type {
 	crds, err := schema.ParseCRDs(fmt.Appendf(nil, `{"kind": "CustomResourceDefinition", "spec": {"group": "shop.example-corp.com",
 		"scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "schema":
 		{"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {%s}}}}}}]}}`, properties))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, object, err := crds.Find("widgets")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return object
 }
 
@@ -81,9 +77,7 @@ func TestGrow(t *testing.T) {
 func grow(t *testing.T, known, wanted string) (string, bool) {
 	t.Helper()
 	text, grown, err := avro.Grow(known, wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text, grown
 }
 
@@ -97,9 +91,7 @@ func checkBoth(t *testing.T, a, b string) {
 	t.Helper()
 	one, other := library.MustParse(a), library.MustParse(b)
 	for _, pair := range [][2]*library.Schema{{one, other}, {other, one}} {
-		if err := library.CheckCompatibility(pair[0], pair[1]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, library.CheckCompatibility(pair[0], pair[1]))
 	}
 }
 

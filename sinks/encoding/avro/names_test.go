@@ -15,22 +15,16 @@ func TestNamesThatCollide(t *testing.T) {
 		crds, err := schema.ParseCRDs(fmt.Appendf(nil, `{"kind": "CustomResourceDefinition", "spec": {"group": "a.b", "scope": "Namespaced",
 			"names": {"plural": "things", "kind": "Thing"}, "versions": [{"name": "v1", "served": true, "schema": {"openAPIV3Schema":
 			{"type": "object", "properties": {"spec": {"type": "object", "properties": {%s}}}}}}]}}`, properties))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, object, err := crds.Find("things.a.b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return schema.Avro("k.things.a.b", object)
 	}
 	one := `"a_b": {"type": "integer"}`
 	all := describe(one + `, "a-b": {"type": "string"}, "a_b_2": {"type": "boolean"}, "_extra": {"type": "string"}, "1st": {"type": "string"},
 		"ä\n\"": {"type": "object", "properties": {"x-y": {"type": "integer"}, "x_y": {"type": "string"}}}`)
 	grown, _, err := avro.Grow(describe(one), all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, text := range []string{all, grown} {
 		record := fmt.Appendf(nil, `{"before":null,"after":{"spec":{"a-b":"x","a_b":1,"a_b_2":true,"_extra":"{\"a_b\":2}","1st":"y","_1st":"z",
 			"ä\n\"":{"x_y":"s","x-y":2}}},"source":{},"op":"c","ts_ms":1}`)

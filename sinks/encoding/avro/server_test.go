@@ -19,46 +19,30 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func TestObjectsOfARealAPIServer(t *testing.T) {
 	config := servers.Kube(t).Config
 	api, err := discovery.Connect(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served, err := api.Served(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	patterns, err := discovery.ParsePatterns([]string{"*", "secrets"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resources, _ := discovery.Select(patterns, served)
 	objects, largest := 0, 0
 	for _, r := range resources {
 		document, err := api.OpenAPI(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		object, err := schema.FromOpenAPI(document, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := parse(t, schema.Avro("kubecdc."+r.ID(), object))
 		if largest = max(largest, len(s.Text)); len(s.Text) > 256<<10 {
 			t.Errorf("%s: the schema has %d bytes; Confluent's registry takes less than 1 MB", r.ID(), len(s.Text))
 		}
 		all, err := client.Resource(runtimeschema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}).
 			List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range all.Items {
 			image, err := all.Items[i].MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			objects++
 			value := fmt.Appendf(nil, `{"before":%s,"after":%s,"source":null,"op":"u"}`, image, image)
 			if unknown := roundTrip(t, s, value); unknown != "" {
@@ -69,5 +53,12 @@ func TestObjectsOfARealAPIServer(t *testing.T) {
 	t.Logf("%d objects, schemas of up to %d bytes", objects, largest)
 	if objects < 100 {
 		t.Errorf("%d objects", objects)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

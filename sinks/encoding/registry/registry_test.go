@@ -32,9 +32,7 @@ func TestRegistryOfApicurio(t *testing.T) {
 	if _, text, err := r.Latest(ctx, subject); text != "" || err != nil {
 		t.Fatalf("a new subject has %q, %v", text, err)
 	}
-	if err := r.Check(ctx, subject, one); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Check(ctx, subject, one))
 	first := register(t, r, subject, one)
 	demand(t, server.URL, subject)
 	second := register(t, r, subject, two)
@@ -62,18 +60,14 @@ func TestRegistryOfApicurio(t *testing.T) {
 func newRegistry(t *testing.T, url string) *registry.Registry {
 	t.Helper()
 	r, err := registry.New(registry.Options{URLs: []string{url}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
 func register(t *testing.T, r *registry.Registry, subject, text string) int {
 	t.Helper()
 	id, err := r.Register(t.Context(), subject, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return id
 }
 
@@ -81,9 +75,7 @@ func register(t *testing.T, r *registry.Registry, subject, text string) int {
 func demand(t *testing.T, url, subject string) {
 	t.Helper()
 	client, err := sr.NewClient(sr.URLs(url))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, result := range client.SetCompatibility(t.Context(), sr.SetCompatibility{Level: sr.CompatFullTransitive}, subject) {
 		if result.Err != nil {
 			t.Fatal(result.Err)
@@ -94,18 +86,14 @@ func demand(t *testing.T, url, subject string) {
 // Errors name the subject, and what to do. The password file is read for each request.
 func TestErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("old\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("old\n"), 0o600))
 	status, login := 0, ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		login = r.Header.Get("Authorization")
 		w.WriteHeader(status)
 	}))
 	r, err := registry.New(registry.Options{URLs: []string{server.URL}, Username: "u", PasswordFile: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for answer, want := range map[int]string{409: "only grow", 422: "only grow", 401: "KUBECDC_SCHEMA_REGISTRY_USERNAME", 403: "grant",
 		404: "ccompat", 500: "log", 503: "log"} {
 		status = answer
@@ -115,9 +103,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%d: %v, want %q", answer, err, want)
 		}
 	}
-	if err := os.WriteFile(file, []byte("new\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("new\n"), 0o600))
 	_, _ = r.ByID(t.Context(), 1)
 	if want := "Basic " + base64.StdEncoding.EncodeToString([]byte("u:new")); login != want {
 		t.Errorf("login %q, want %q", login, want)
@@ -140,12 +126,17 @@ func TestAKeyInTheURLIsNotShown(t *testing.T) {
 	silent.Close()
 	for _, url := range []string{answers.URL, silent.URL} {
 		r, err := registry.New(registry.Options{URLs: []string{strings.Replace(url, "://", "://me:s3cr3t@", 1) + "/path?apikey=s3cr3t%2F%2B"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _, err = r.Latest(t.Context(), "a")
 		if err == nil || strings.Contains(err.Error(), "s3cr3t") || !strings.Contains(err.Error(), strings.TrimPrefix(url, "http://")) {
 			t.Errorf("error %v", err)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -102,9 +102,7 @@ func TestBatchesOfOtherProducers(t *testing.T) {
 		if _, err := w.Write(plain); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 		sets[c.String()] = foreign(int(c), 100, b.Bytes())
 	}
 	for name, set := range sets {
@@ -117,15 +115,11 @@ func zeros(t *testing.T, begin []byte, n int, o ...zstd.EOption) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := zstd.NewWriter(&b, o...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := io.Copy(w, io.MultiReader(bytes.NewReader(begin), io.LimitReader(zero{}, int64(n)))); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 

@@ -35,9 +35,7 @@ func decode(t *testing.T, set []byte) (*protocol.RecordBatch, []decoded) {
 		if err == io.EOF {
 			return b, all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d := decoded{offset: r.Offset, time: r.Time.UnixMilli(), key: read(t, r.Key), value: read(t, r.Value), headers: map[string]string{}}
 		for _, h := range r.Headers {
 			d.headers[h.Key] = string(h.Value)
@@ -52,9 +50,7 @@ func read(t *testing.T, b protocol.Bytes) []byte {
 		return nil
 	}
 	all, err := protocol.ReadAll(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -62,9 +58,7 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 	for _, name := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(name, func(t *testing.T) {
 			codec, err := recordbatch.NewCodec(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e := recordbatch.NewEncoder(codec)
 			for round := range 3 { // buffers are reused
 				e.Reset()
@@ -83,9 +77,7 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 					e.Append(&r)
 				}
 				sealed, err := e.Seal(recordbatch.Producer{ID: 1 << 40, Epoch: 7, Sequence: math.MaxInt32, Transactional: true})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				wantRecords(t, own(t, sealed.Bytes[recordbatch.SizePrefix:]), want)
 				b, got := decode(t, sealed.Bytes)
 				if b.ProducerID != 1<<40 || b.ProducerEpoch != 7 || b.BaseSequence != math.MaxInt32 || !b.Attributes.Transactional() {
@@ -116,16 +108,12 @@ func wantRecords(t *testing.T, got, want []decoded) {
 // A batch that compression would enlarge is sent uncompressed, so that its size never exceeds the plain size.
 func TestIncompressibleIsSentPlain(t *testing.T) {
 	codec, err := recordbatch.NewCodec("zstd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := recordbatch.NewEncoder(codec)
 	e.Reset()
 	e.Append(&recordbatch.Record{Key: []byte("k"), Value: [][]byte{[]byte("v")}})
 	sealed, err := e.Seal(recordbatch.Producer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if b, got := decode(t, sealed.Bytes); b.Attributes.Compression() != 0 || string(got[0].value) != "v" {
 		t.Errorf("attributes %v, value %q", b.Attributes, got[0].value)
 	}
@@ -141,11 +129,16 @@ func FuzzVarintLen(f *testing.F) {
 		e.Append(&recordbatch.Record{Time: 0})
 		e.Append(&recordbatch.Record{Time: v, Key: []byte("k"), Value: [][]byte{[]byte("v")}})
 		sealed, err := e.Seal(recordbatch.Producer{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, got := decode(t, sealed.Bytes); len(got) != 2 || string(got[1].value) != "v" {
 			t.Errorf("a record %d ms later: %v", v, got)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
