@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -58,10 +57,7 @@ func TestRegistryAwayForLong(t *testing.T) {
 		mend := time.After(10 * txnTimeout)
 		for range 2 { // the first one is stopped while it waits
 			if e != nil {
-				e.Signal(syscall.SIGTERM)
-				if code := e.Wait(t); code != 0 {
-					t.Errorf("stopped while it waits, the exit code is %d", code)
-				}
+				e.stop(t)
 			}
 			e = StartExporter(t, "an exporter", env)
 			e.awaitWrong(t, outage.says)

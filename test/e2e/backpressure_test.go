@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"syscall"
 	"testing"
 	"time"
 
@@ -38,10 +37,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 
 	// A restart reads the topics' partitions again. No object may move.
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	e.stop(t)
 	e = StartExporter(t, "the next", w.Env)
 	e.AwaitReady(t)
 	writer.Run(50)

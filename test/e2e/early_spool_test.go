@@ -15,19 +15,7 @@ import (
 // it in its spool.
 func TestSlowAnExporterEndsWhenAnOutageBegins(t *testing.T) {
 	servers.Slow(t)
-	t.Run("Kafka", func(t *testing.T) {
-		t.Parallel()
-		w := NewWorld(t)
-		lane := w.Kafka.Lane(t)
-		endsEarly(t, w, lane, ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address)))
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		t.Parallel()
-		w := NewPostgresWorld(t, servers.PostgresOptions{})
-		w.separateCheckpoint(t)
-		proxies, env := w.Proxied(t)
-		endsEarly(t, w, proxies["sink"], ownSpool(t, env))
-	})
+	withSpool(t, endsEarly)
 }
 
 func endsEarly(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {
@@ -71,19 +59,7 @@ func endsEarly(t *testing.T, w *World, sink *servers.Proxy, env map[string]strin
 // An exporter of two slots is killed when an outage begins, before one of them has read a change. The next one can't open the sink. It
 // reads that slot's changes all the same, and the API server forgets them before the sink is back.
 func TestAQuietSlotReadsOnAfterAKill(t *testing.T) {
-	t.Run("Kafka", func(t *testing.T) {
-		t.Parallel()
-		w := NewWorld(t)
-		lane := w.Kafka.Lane(t)
-		quietSlotReadsOn(t, w, lane, ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address)))
-	})
-	t.Run("Postgres", func(t *testing.T) {
-		t.Parallel()
-		w := NewPostgresWorld(t, servers.PostgresOptions{})
-		w.separateCheckpoint(t)
-		proxies, env := w.Proxied(t)
-		quietSlotReadsOn(t, w, proxies["sink"], ownSpool(t, env))
-	})
+	withSpool(t, quietSlotReadsOn)
 }
 
 func quietSlotReadsOn(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {

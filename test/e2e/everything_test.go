@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"syscall"
 	"testing"
 
 	"kubecdc/test/servers"
@@ -50,10 +49,7 @@ func TestSlowEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 
 	log := w.AwaitComplete(t, writer, Kinds)
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d, want 0\n%s", code, e.Tail(2000))
-	}
+	e.stop(t)
 }
 
 func awaitMade(t testing.TB, w *Writer, n int64) {

@@ -50,8 +50,5 @@ func TestSlowPostgresForgets(t *testing.T) {
 	if !strings.Contains(e.Tail(1<<20), "the checkpoint has forgotten batches") { // once a broken connection may have come first
 		t.Error("it did not say why")
 	}
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
+	e.stop(t)
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"unicode"
 
@@ -74,10 +73,7 @@ func testHostileObjects(t *testing.T, w *World) {
 	w.wantTooLongNamed(t, log)
 	v.commands(w, from)
 	wantPrintable(t, "the log of the exporter", e.Tail(1<<20))
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
+	e.stop(t)
 }
 
 // On a pipe each change is one line of JSON. The checkpoint is a file.

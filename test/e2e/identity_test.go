@@ -2,14 +2,8 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -18,9 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
@@ -56,7 +48,7 @@ func TestAnAPIServerThatIsBusyAtAStartIsWaitedFor(t *testing.T) {
 				if log := e.Tail(1 << 20); !strings.Contains(log, "waiting for the API server to say which cluster it is") {
 					t.Errorf("%s does not say what it waits for:\n%s", start, log)
 				}
-				stop(t, e)
+				e.stop(t)
 			}
 			if b := bindingIn(t, file, "busy", change.ClusterIdentity{UID: kubeSystemUID(t, k.Config)}); b.ID != b.Known.UID || b.Known.CA == "" {
 				t.Errorf("the checkpoint is bound to %+v", b)
@@ -71,10 +63,7 @@ func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
 	gate.refuse(http.StatusServiceUnavailable, 1<<30)
 	e := StartExporter(t, "waiting", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
 	Await(t, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	e.stop(t)
 }
 
 // A proxy's error page is not an answer of the API server, so it must not bind the cluster to its CA.
@@ -131,7 +120,7 @@ func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 				t.Errorf("%s: the log should say %q of these:\n%s", name, says, log)
 			}
 		}
-		stop(t, e)
+		e.stop(t)
 		if got := strings.Contains(e.Output(), `"op":"r"`); got != snapshot {
 			t.Errorf("%s: a snapshot: %v\n%s", name, got, e.Output())
 		}
@@ -172,14 +161,6 @@ func TestAnotherClusterIsRefusedWithBothIdentities(t *testing.T) {
 		if log := e.Tail(2000); code != 2 || !strings.Contains(log, text) {
 			t.Errorf("exit code %d, lacks %q:\n%s", code, text, log)
 		}
-	}
-}
-
-func stop(t *testing.T, e *Exporter) {
-	t.Helper()
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 }
 
@@ -324,12 +305,8 @@ func withAnotherCA(t *testing.T, kubeconfig string) string {
 	cluster := c.Clusters[servers.ContextName]
 	old, err := os.ReadFile(cluster.CertificateAuthority)
 	must(t, err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another CA"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
-	cluster.CertificateAuthority, cluster.CertificateAuthorityData = "", append(old, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	_, another := servers.Certified(t)
+	cluster.CertificateAuthority, cluster.CertificateAuthorityData = "", append(old, another...)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, clientcmd.WriteToFile(*c, path))
 	return path

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,10 +47,7 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	if float64(n) > 1.5*intervals+2 {
 		t.Error("there are more batches than intervals")
 	}
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	e.stop(t)
 	frozenServersAreNamed(t, w)
 }
 

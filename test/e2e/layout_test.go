@@ -3,7 +3,6 @@ package e2e
 import (
 	"maps"
 	"strings"
-	"syscall"
 	"testing"
 
 	"kubecdc/change"
@@ -50,10 +49,7 @@ func TestSlowTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	if text := strings.Join(layouts, "\n"); !strings.Contains(text, "was 1 and is 4") || !strings.Contains(text, "was 4 and is 2") {
 		t.Errorf("the control topic says %q", text)
 	}
-	standby.Signal(syscall.SIGTERM)
-	if code := standby.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	standby.stop(t)
 }
 
 // killedAt runs an exporter that kills itself at a step.

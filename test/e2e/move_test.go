@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"syscall"
 	"testing"
 )
 
@@ -27,10 +26,7 @@ func TestALogIsMoved(t *testing.T) {
 	second.AwaitReady(t)
 	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
-	first.Signal(syscall.SIGTERM)
-	if code := first.Wait(t); code != 0 {
-		t.Errorf("the first ends with %d", code)
-	}
+	first.stop(t)
 	writer.Run(40)
 	WantState(t, &moved, moved.AwaitComplete(t, writer, kinds), ConfigMaps)
 }

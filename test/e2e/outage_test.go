@@ -119,10 +119,7 @@ func TestServersAwayForLong(t *testing.T) {
 		t.Logf("complete %s after %s was back", time.Since(restored).Round(time.Millisecond), name)
 	}
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
+	e.stop(t)
 }
 
 // startBeforeServers starts an exporter while none of its servers runs, and then the servers, one after another. The exporter says
@@ -149,16 +146,13 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 			return strings.Contains(e.Wrong(), says) && (stopped == nil || strings.Contains(stopped.Wrong(), says)), nil
 		})
 		if stopped != nil {
-			stopped.Signal(syscall.SIGTERM)
-			if code := stopped.Wait(t); code != 0 {
-				t.Errorf("stopped while it waits, the exit code is %d", code)
-			}
+			stopped.stop(t)
 			stopped = nil
 		}
 		must(t, outage.start())
 	}
 	e.AwaitReady(t)
-	stop(t, e)
+	e.stop(t)
 }
 
 // awaitSuspended waits until the process has suspended itself.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -58,10 +57,7 @@ func storedOnce(t *testing.T, w *World, meanwhile func()) {
 	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 	wantObjects(t, w, Kinds)
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	e.stop(t)
 }
 
 // wantObjects demands that the log's present state is the cluster's.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"syscall"
 	"testing"
 
 	"kubecdc/change"
@@ -43,8 +42,5 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 			t.Errorf("gap record %+v, want none", *c.Gap)
 		}
 	}
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	e.stop(t)
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,10 +47,7 @@ func othersLittle(t *testing.T, w *World) {
 		t.Error("that is more than 100 MB")
 	}
 	e.awaitLogged(t, "too large to be read", "a record of 7340", fmt.Sprint("offset=", end.Offset-1))
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
+	e.stop(t)
 	for slot, offsets := range slotOffsets(t, path) {
 		if next := offsets[topic][0]; next < end.Offset {
 			t.Errorf("slot %d reads the control topic from offset %d again, which ended at %d before", slot, next, end.Offset)

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -135,10 +134,7 @@ func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (s
 	if peak > 100e6 {
 		t.Error("that is more than 100 MB")
 	}
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
+	e.stop(t)
 	wantTailOnce(t, sink, path, from)
 }
 

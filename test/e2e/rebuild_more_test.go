@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"kubecdc/test/servers"
@@ -33,10 +32,7 @@ func TestSlowACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
 		})
 	}
 	e.awaitLogged(t, "dropped or emptied while the exporter ran")
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the exit code is %d", code)
-	}
+	e.stop(t)
 	log := w.Read(t)
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
 	wantNoGapButRecovered(t, log)

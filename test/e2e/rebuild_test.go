@@ -256,10 +256,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	e.Signal(syscall.SIGCONT)
 	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("the first cluster's exporter exits with %d", code)
-	}
+	e.stop(t)
 	if strings.Contains(e.Tail(1<<20), "the session failed") {
 		t.Error("the first cluster's exporter was disturbed")
 	}

@@ -101,7 +101,7 @@ func (e *Exporter) stop(t testing.TB) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
 	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM %s ends with %d", e.name, code)
+		t.Errorf("after SIGTERM %s ends with %d:\n%s", e.name, code, e.Tail(2000))
 	}
 }
 

@@ -87,10 +87,7 @@ func TestAPausedStreamRemainsPausedOverRestarts(t *testing.T) {
 	if code, out := command(t, w.Env, "forget", "nope"); code != 2 || !strings.Contains(out, `the checkpoint has no stream "nope"`) {
 		t.Errorf("an unknown stream is forgotten: %d, %s", code, out)
 	}
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	e.stop(t)
 	nobodyAnswers(t, w)
 	aFileIsAskedBetweenRuns(t, w)
 }

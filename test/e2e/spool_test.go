@@ -16,22 +16,26 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The sink is away while etcd is compacted. The exporter reads on, also after a kill, and writes everything once the sink is back.
-func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
+// withSpool runs a test with Kafka and with Postgres, behind a proxy. The exporter has a spool.
+func withSpool(t *testing.T, test func(t *testing.T, w *World, sink *servers.Proxy, env map[string]string)) {
 	t.Run("Kafka", func(t *testing.T) {
 		t.Parallel()
 		w := NewWorld(t)
 		lane := w.Kafka.Lane(t)
-		env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
-		outlasted(t, w, lane, env)
+		test(t, w, lane, ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address)))
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
 		w := NewPostgresWorld(t, servers.PostgresOptions{})
 		w.separateCheckpoint(t)
 		proxies, env := w.Proxied(t)
-		outlasted(t, w, proxies["sink"], ownSpool(t, env))
+		test(t, w, proxies["sink"], ownSpool(t, env))
 	})
+}
+
+// The sink is away while etcd is compacted. The exporter reads on, also after a kill, and writes everything once the sink is back.
+func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
+	withSpool(t, outlasted)
 }
 
 func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,10 +74,7 @@ func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 		}
 		return left == 0, nil
 	})
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM the exit code is %d", code)
-	}
+	e.stop(t)
 	log, _ := ParseLines(t, e.out.Bytes(), "pipe")
 	return log.Records
 }

@@ -32,7 +32,7 @@ func TestSlowABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing
 	wantNoEnd(t, w, Budgets)
 
 	t.Log("started behind the server that does not serve it")
-	stop(t, e)
+	e.stop(t)
 	e = StartExporter(t, "behind the server without it", env)
 	e.awaitWrong(t, "stream "+Budgets.ID()+": ", "is built in")
 	wantNoEnd(t, w, Budgets)
@@ -40,7 +40,7 @@ func TestSlowABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing
 	must(t, w.Kube.RestartAPIServer(t.Context())) // registers again the APIs that the other server has unregistered
 	lead(w.Kube.Address)
 	w.AwaitComplete(t, writer, kinds)
-	stop(t, e)
+	e.stop(t)
 	log := w.Read(t)
 	wantNoEnd(t, w, Budgets)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
