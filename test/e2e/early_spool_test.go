@@ -93,8 +93,9 @@ func quietSlotReadsOn(t *testing.T, w *World, sink *servers.Proxy, env map[strin
 	must(t, w.Kube.RestartAPIServer(t.Context())) // its cache forgets, too
 	must(t, sink.Restore())
 	Judge(t, w.Kube, w.AwaitComplete(t, later, kinds), w.Prefix, kinds).Demand(t, 0)
+	Await(t, "the spools to be removed", func() (bool, error) {
+		left, err := filepath.Glob(filepath.Join(env["KUBECDC_SPOOL_DIR"], "*", "slot-?.db"))
+		return len(left) == 0, err
+	})
 	e.stop(t)
-	if left, err := filepath.Glob(filepath.Join(env["KUBECDC_SPOOL_DIR"], "*", "slot-?.db")); err != nil || len(left) > 0 {
-		t.Errorf("spools are left: %q, %v", left, err)
-	}
 }
