@@ -38,9 +38,9 @@ func (t Target) String() string {
 	case t.Version != "":
 		return "resourceVersion " + string(t.Version)
 	case !t.Happened.IsZero():
-		return t.Happened.UTC().Format(time.RFC3339) + " (when it happened)"
+		return t.Happened.UTC().Format(time.RFC3339Nano) + " (when it happened)"
 	case !t.Logged.IsZero():
-		return t.Logged.UTC().Format(time.RFC3339) + " (when it was logged)"
+		return t.Logged.UTC().Format(time.RFC3339Nano) + " (when it was logged)"
 	case t.Batch != nil:
 		return "checkpoint " + t.Batch.String()
 	}

@@ -37,7 +37,7 @@ type request struct {
 }
 
 // momentForms are the moments that a path may name.
-const momentForms = moment.Times | moment.Versions | moment.Checkpoints
+const momentForms = moment.Times | moment.Versions | moment.Checkpoints | moment.Zoned
 
 func (s *Server) parse(r *http.Request) (*request, error) {
 	q := everything()

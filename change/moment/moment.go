@@ -3,7 +3,9 @@
 package moment
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +40,7 @@ const (
 	Versions
 	Checkpoints
 	Start
+	Zoned // times depend on no zone: the user and the reader may be in two
 )
 
 var forms = []struct {
@@ -67,7 +70,7 @@ func (f Form) Help() string {
 // Parse reads a moment in one of the forms. A time is not in the future, and a duration before now is rounded to seconds, as objects'
 // times are. The end of the log may be called end too.
 func (f Form) Parse(text string, now time.Time) (Moment, error) {
-	if m, form, err := read(text, now); form == form&f {
+	if m, form, err := f.read(text, now); form == form&f {
 		return m, err
 	}
 	var ways []string
@@ -83,7 +86,7 @@ func (f Form) Parse(text string, now time.Time) (Moment, error) {
 // none is no form.
 const none = Form(1 << 30)
 
-func read(text string, now time.Time) (Moment, Form, error) {
+func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 	switch text {
 	case "now", "end":
 		return Moment{}, 0, nil
@@ -105,10 +108,14 @@ func read(text string, now time.Time) (Moment, Form, error) {
 	if back, err := model.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil {
 		return Moment{Time: now.Add(-time.Duration(back)).Truncate(time.Second)}, Times, nil
 	}
-	t, err := parseTime(text, now)
+	t, isLocal, err := parseTime(text, now)
 	switch {
+	case errors.As(err, new(*unclearError)):
+		return Moment{}, Times, err
 	case err != nil:
 		return Moment{}, none, nil
+	case isLocal && f&Zoned != 0:
+		return Moment{}, Times, &unclearError{text, "has no date and offset", []time.Time{t}}
 	case t.After(now):
 		return Moment{}, Times, fmt.Errorf("%s has not come yet: now is the end of the log", text)
 	}
@@ -121,24 +128,82 @@ func read(text string, now time.Time) (Moment, Form, error) {
 // layouts are those of times after a date. A blank may stand for the T.
 var layouts = []string{"T15:04:05", "T15:04", "", "T15:04:05Z07:00", "T15:04Z07:00", "T15:04:05T-0700", "T15:04T-0700"}
 
-// parseTime reads a time. One without a zone is in that of now, and one without a date on its day.
-func parseTime(text string, now time.Time) (t time.Time, err error) {
-	text = strings.ReplaceAll(text, " ", "T")
+// parseTime reads a time. One without a zone is in that of now, and one without a date on its day: these are local.
+func parseTime(text string, now time.Time) (t time.Time, isLocal bool, err error) {
+	given, text := text, strings.ReplaceAll(text, " ", "T")
 	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
-		return t, nil
+		return t, false, nil
 	}
 	word, rest, _ := strings.Cut(text, "T")
-	if day, isDay := dayOf(strings.ToLower(word), now); isDay {
+	day, isDay := dayOf(strings.ToLower(word), now)
+	if isDay {
 		text = day.Format(time.DateOnly) + strings.TrimRight("T"+rest, "T")
 	}
 	for _, layout := range layouts {
-		for _, dated := range []string{text, now.Format(time.DateOnly) + "T" + text} {
-			if t, err = time.ParseInLocation(time.DateOnly+layout, dated, now.Location()); err == nil {
-				return t, nil
+		for i, dated := range []string{text, now.Format(time.DateOnly) + "T" + text} {
+			if t, err = time.ParseInLocation(time.DateOnly+layout, dated, time.UTC); err != nil {
+				continue
 			}
+			hasOffset := strings.Contains(layout, "07")
+			if !hasOffset {
+				t, err = onlyReading(given, t, now.Location(), layout == "")
+			}
+			return t, !hasOffset || isDay || i > 0, err
 		}
 	}
-	return t, err
+	return t, false, err
+}
+
+// unclearError says that a text stands for no time, or for several ones.
+type unclearError struct {
+	text, why string
+	readings  []time.Time
+}
+
+func (e *unclearError) Error() string {
+	text := fmt.Sprintf("%s %s: write it as 2026-11-22T10:53:56+01:00", e.text, e.why)
+	for i, t := range e.readings {
+		text += []string{", here ", " or "}[min(i, 1)] + t.Format(time.RFC3339Nano)
+	}
+	if len(e.readings) > 0 && !e.readings[0].Equal(inUTC(e.readings[0])) {
+		text += ", in UTC " + inUTC(e.readings[0]).Format(time.RFC3339Nano)
+	}
+	return text
+}
+
+// onlyReading returns the time at which a local clock showed what t shows in UTC. It has to be one, or the start of a day.
+func onlyReading(text string, t time.Time, local *time.Location, isDay bool) (time.Time, error) {
+	switch all := readings(t, local); {
+	case len(all) == 1 || len(all) > 1 && isDay:
+		return all[0], nil
+	case isDay: // it began when the clock was turned forward
+		start, _ := t.Add(oneDay).In(local).ZoneBounds()
+		return start, nil
+	case len(all) == 0:
+		return t, &unclearError{text, "is a time that clocks here left out when they were turned forward", nil}
+	default:
+		return t, &unclearError{text, "was here twice, since clocks were turned back", all}
+	}
+}
+
+const oneDay = 24 * time.Hour
+
+// readings returns the times at which a local clock showed what t shows in UTC. It may be turned back or forward within a day.
+func readings(t time.Time, local *time.Location) (all []time.Time) {
+	for _, near := range []time.Time{t.Add(-oneDay), t.Add(oneDay)} {
+		_, offset := near.In(local).Zone()
+		read := t.Add(-time.Duration(offset) * time.Second).In(local)
+		if inUTC(read).Equal(t) && !slices.ContainsFunc(all, read.Equal) {
+			all = append(all, read)
+		}
+	}
+	return all
+}
+
+// inUTC returns the time at which a clock in UTC shows what t shows.
+func inUTC(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
 // dayOf returns the day that a word names: today, yesterday, or the last one of a weekday's name, which may be today.

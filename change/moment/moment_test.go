@@ -1,9 +1,11 @@
 package moment_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"kubecdc/change/moment"
 )
@@ -61,6 +63,52 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 		if m, err := (all &^ want.form).Parse(text, noon); err == nil || !strings.Contains(err.Error(), "is none of: ") {
 			t.Errorf("%q is read as %+v, %v by a command that takes no such moment", text, m, err)
 		}
+	}
+}
+
+// A local time that clocks showed twice, or not at all, is refused with what it may mean. A day begins when its date does. A reader in another zone
+// than the user takes no local time.
+func TestALocalTimeIsReadIfItIsClear(t *testing.T) {
+	for _, c := range []struct {
+		zone, text string
+		forms      moment.Form
+		want       string // the time, or parts of the error
+	}{
+		{"Europe/Berlin", "2025-10-26 01:59:59", all, "2025-10-25T23:59:59Z"},
+		{"Europe/Berlin", "2025-10-26T02:30", all, "was here twice, 2025-10-26T02:30:00+02:00 or 2025-10-26T02:30:00+01:00, UTC 2025-10-26T02:30:00Z"},
+		{"Europe/Berlin", "2025-10-26T02:30:00.25", all, "2025-10-26T02:30:00.25+02:00 or 2025-10-26T02:30:00.25+01:00"},
+		{"Europe/Berlin", "2025-10-26T02:30+02:00", all, "2025-10-26T00:30:00Z"},
+		{"Europe/Berlin", "2025-10-26T03:00", all, "2025-10-26T02:00:00Z"},
+		{"Europe/Berlin", "2025-03-30T02:30", all, "left out"},
+		{"America/Santiago", "2025-09-07", all, "2025-09-07T04:00:00Z"}, // its midnight was left out
+		{"America/Havana", "2025-11-02", all, "2025-11-02T04:00:00Z"},   // its midnight was there twice
+		{"America/Havana", "2025-11-02T00:00", all, "was here twice"},
+		{"Europe/Berlin", "2025-10-26T02:30", all | moment.Zoned, "2025-10-26T02:30:00+02:00 or 2025-10-26T02:30:00+01:00, UTC 2025-10-26T02:30:00Z"},
+		{"Europe/Berlin", "2025-07-01T02:30:00.5", all | moment.Zoned, "has no date and offset, 2025-07-01T02:30:00.5+02:00, UTC 2025-07-01T02:30:00.5Z"},
+		{"UTC", "2025-07-01T02:30", all | moment.Zoned, "has no date and offset, 2025-07-01T02:30:00Z"},
+		{"UTC", "2025-07-01", all | moment.Zoned, "has no date and offset"},
+		{"UTC", "10:30 +0200", all | moment.Zoned, "has no date and offset"},
+		{"UTC", "yesterday 10:30Z", all | moment.Zoned, "has no date and offset"},
+		{"Europe/Berlin", "2025-07-01 02:30:00.5 +0200", all | moment.Zoned, "2025-07-01T00:30:00.5Z"},
+		{"Europe/Berlin", "2025-07-01T02:30:00.5Z", all | moment.Zoned, "2025-07-01T02:30:00.5Z"},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.forms.Parse(c.text, noon.In(zone))
+		if err == nil && m.Time.UTC().Format(time.RFC3339Nano) == c.want {
+			continue
+		}
+		got := fmt.Sprint(m.Time.UTC().Format(time.RFC3339Nano), err)
+		for _, part := range strings.Split(c.want, ", ") {
+			if err == nil || !strings.Contains(got, part) {
+				t.Errorf("%q in %s is %s, want %s", c.text, c.zone, got, c.want)
+			}
+		}
+	}
+	if m, err := (all | moment.Zoned).Parse("2h", noon); err != nil || !m.Time.Equal(noon.Truncate(time.Second).Add(-2*time.Hour)) {
+		t.Errorf("2h is %v, %v", m, err)
 	}
 }
 

@@ -212,7 +212,7 @@ func momentPath(text string) (string, error) {
 	case m == (moment.Moment{}):
 		return "", nil
 	}
-	return "/at/" + m.Time.UTC().Format(time.RFC3339), nil
+	return "/at/" + m.Time.UTC().Format(time.RFC3339Nano), nil
 }
 
 func kubeconfigOf(url string) ([]byte, error) {
