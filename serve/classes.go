@@ -6,10 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+const ingressClasses = "ingressclasses.networking.k8s.io"
+
 // defaultAnnotations mark the default class, which applies to objects that name none.
 var defaultAnnotations = map[string][]string{
-	"ingressclasses.networking.k8s.io": {"ingressclass.kubernetes.io/is-default-class"},
-	"storageclasses.storage.k8s.io":    {"storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"},
+	ingressClasses:                  {"ingressclass.kubernetes.io/is-default-class"},
+	"storageclasses.storage.k8s.io": {"storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"},
 }
 
 // markDefault marks the default among classes. The default StorageClass is the newest one with an annotation, which only a list shows.
@@ -21,7 +23,7 @@ func markDefault(resource *served, isList bool, objects []*row, rows []metav1.Ta
 		if !slices.ContainsFunc(annotations, func(name string) bool { return has[name] == "true" }) {
 			continue
 		}
-		if resource.Plural == "ingressclasses" {
+		if resource.ID() == ingressClasses {
 			rows[i].Cells[0] = rows[i].Cells[0].(string) + " (default)"
 		} else if newest < 0 || r.text("metadata.creationTimestamp") > objects[newest].text("metadata.creationTimestamp") {
 			newest = i

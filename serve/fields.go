@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,14 +13,18 @@ import (
 	"kubecdc/sinks"
 )
 
-// fieldPaths are the paths in the object for fields with another name.
-var fieldPaths = map[string]string{"source": "source.component", "status.successful": "status.succeeded"}
+// special are the selectable fields of built-in resources that are not a text at their own path, by resource. Any other resource's
+// field is at its path, and "" if it is absent.
+var special = map[string]field{
+	"events/source":                          {path: "source.component"},
+	"jobs.batch/status.successful":           {path: "status.succeeded", absent: "0"},
+	"replicationcontrollers/status.replicas": {absent: "0"},
+	"nodes/spec.unschedulable":               {absent: "false"},
+	"pods/spec.hostNetwork":                  {absent: "false"},
+}
 
-// numbers are fields that count as 0 if they are absent, and switches are fields that then count as false.
-var (
-	numbers  = []string{"status.replicas", "status.successful"}
-	switches = []string{"spec.unschedulable", "spec.hostNetwork"}
-)
+// field is a path in the object, if that differs from the field, and what an absent value counts as.
+type field struct{ path, absent string }
 
 // matcher returns a function that reports whether the selectors select an object, or nil without selectors.
 func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) {
@@ -43,22 +46,13 @@ func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) 
 		}
 		body, set := decoded(o.Body), fields.Set{}
 		for _, r := range q.FieldSelector.Requirements() {
-			set[r.Field] = fieldText(r.Field, memberAt(body, cmp.Or(fieldPaths[r.Field], r.Field)))
+			f := special[resource.ID()+"/"+r.Field]
+			if set[r.Field] = f.absent; memberAt(body, cmp.Or(f.path, r.Field)) != nil {
+				set[r.Field] = textOf(memberAt(body, cmp.Or(f.path, r.Field)))
+			}
 		}
 		return q.FieldSelector.Matches(set)
 	}, nil
-}
-
-func fieldText(field string, value any) string {
-	switch {
-	case value != nil:
-		return fmt.Sprint(value)
-	case slices.Contains(numbers, field):
-		return "0"
-	case slices.Contains(switches, field):
-		return "false"
-	}
-	return ""
 }
 
 func decoded(body []byte) (object map[string]any) {

@@ -32,8 +32,8 @@ func (s *Server) table(q *request, resource *served, v *view, objects []*query.O
 }
 
 func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) []metav1.TableRow {
-	if len(objects) == 0 && len(resource.Columns) == 2 && resource.Columns[1].Name == "Created At" {
-		return nil // like the API server, for types without special columns
+	if len(objects) == 0 && tables()[resource.ID()] != nil && resource.Columns[1].Name == "Created At" {
+		return nil // like the API server, for built-in types without special columns
 	}
 	cells, now := resource.cells(), v.time
 	if now.IsZero() || v.end != nil {
@@ -57,11 +57,13 @@ func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Ob
 	if defaultAnnotations[resource.ID()] != nil {
 		markDefault(resource, q.name == "" && !q.Watch, decodedRows, rows)
 	}
-	if resource.Plural == "flowschemas" { // in the order in which the API server uses them
+	if resource.ID() == flowSchemas { // in the order in which the API server uses them
 		slices.SortStableFunc(rows, func(a, b metav1.TableRow) int { return cmp.Compare(a.Cells[2].(int64), b.Cells[2].(int64)) })
 	}
 	return rows
 }
+
+const flowSchemas = "flowschemas.flowcontrol.apiserver.k8s.io"
 
 func included(what string, resource *served, o *query.Object) runtime.RawExtension {
 	switch what {
