@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/internal/web"
 	"kubecdc/sinks"
@@ -108,6 +109,10 @@ func (c *Clusters) opened(name string) (*Server, error) {
 	log, err := c.open(name)
 	if errors.Is(err, sinks.ErrNoCluster) {
 		return nil, notFound(fmt.Sprintf("the log has nothing of cluster %q", name))
+	}
+	if err != nil && !apierrors.IsForbidden(err) {
+		c.slog.Warn("the log of another cluster can't be opened", "cluster", name, "error", err)
+		err = apierrors.NewInternalError(errors.New("the log of this cluster can't be opened: the log of exporter serve says why"))
 	}
 	if err != nil {
 		return nil, err

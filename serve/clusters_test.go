@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"bytes"
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -76,5 +78,26 @@ func TestClustersOfALog(t *testing.T) {
 	closed := NewClusters(reader, web.FileToken{Path: "none"}, slog.New(slog.DiscardHandler), open)
 	if code, text := ask(closed, "/clusters/one/api/v1/pods"); code != http.StatusUnauthorized || opened > 0 {
 		t.Errorf("without a token: %d, %d logs were opened: %s", code, opened, text)
+	}
+}
+
+type panicking struct{ sinks.Reader }
+
+func (panicking) Resources(context.Context) ([]string, error) { panic("on purpose") }
+
+// A panic is logged, and the connection is cut, since a part of the answer may have been sent.
+func TestAPanicIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	web := httptest.NewServer(New(panicking{}, nil, slog.New(slog.NewTextHandler(&log, nil))))
+	answer, err := http.Get(web.URL + "/api/v1/pods")
+	if err == nil {
+		answer.Body.Close()
+		t.Errorf("the answer is %s", answer.Status)
+	}
+	web.Close()
+	for _, want := range []string{"level=ERROR", "path=/api/v1/pods", "on purpose", "clusters_test.go"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %s: %s", want, log.String())
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -40,9 +41,18 @@ func New(log sinks.Reader, access web.Access, logger *slog.Logger) *Server {
 }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer s.logPanic(r)
 	err := s.answer(w, r)
 	if err != nil && r.Context().Err() == nil {
 		s.refuse(w, err)
+	}
+}
+
+// logPanic logs a panic, and cuts the connection, so that no client takes the answer for a complete one.
+func (s *Server) logPanic(r *http.Request) {
+	if p := recover(); p != nil {
+		s.slog.Error("a question ended in a panic: please report it", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+		panic(http.ErrAbortHandler)
 	}
 }
 

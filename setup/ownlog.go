@@ -12,6 +12,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
+	"kubecdc/sinks"
 )
 
 // A cluster that is created again under the same name, as with kind, is another cluster. Each one gets a new log, if the embedded
@@ -136,6 +137,9 @@ func (e *NoLogError) Error() string {
 	}
 	return text
 }
+
+// Is says that there is nothing of the cluster.
+func (*NoLogError) Is(target error) bool { return target == sinks.ErrNoCluster }
 
 // RemoveOldLogs removes logs of earlier clusters to which nothing was written for the length of the history. It returns their
 // paths. A log that can't be removed remains as it is.

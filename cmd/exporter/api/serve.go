@@ -44,8 +44,8 @@ cluster at a moment, or follow its present state.
 The paths /at/TIME, /at/RESOURCEVERSION and /at/checkpoint/SLOT/BATCH name a moment.
 Without one, the end of the log is served. If an answer may lack something, kubectl
 prints a warning that says what. Requests to write are refused. A path that begins with
-/clusters/NAME is for another cluster of the log. With
-KUBECDC_HTTP_ACCESS=token or kubernetes clients must log in (docs/serve.md).
+/clusters/NAME is for another cluster of the log; --all-logs adds the logs in other
+files. With KUBECDC_HTTP_ACCESS=token or kubernetes clients must log in (docs/serve.md).
 
 exporter kubeconfig --at 2h prints a kubeconfig for one moment. exporter kubectl
 --at 2h -- get pods runs kubectl for one moment, and needs no server.
@@ -62,15 +62,16 @@ const mostConnections = 500
 
 // NewServe returns the command exporter serve.
 func NewServe() *cobra.Command {
-	listen := ""
+	listen, allLogs := "", false
 	c := &cobra.Command{Use: "serve [flags]", Short: "Serve the log as a Kubernetes API, at any moment", Long: serveHelp, Args: cli.Args(0, 0),
-		RunE: func(c *cobra.Command, _ []string) error { return runServe(c, listen) }}
+		RunE: func(c *cobra.Command, _ []string) error { return runServe(c, listen, allLogs) }}
 	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen; without KUBECDC_HTTP_ACCESS only on the loopback, since everybody may ask")
+	c.Flags().BoolVar(&allLogs, "all-logs", false, "serve under /clusters/NAME also the logs in other files of the default folder (exporter logs lists them)")
 	return cli.WithSettings(c, cli.OfServe)
 }
 
-func runServe(c *cobra.Command, listen string) error {
-	reader, settings, err := openLog(c.Context(), c)
+func runServe(c *cobra.Command, listen string, allLogs bool) error {
+	reader, settings, cluster, err := openLog(c.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -81,6 +82,9 @@ func runServe(c *cobra.Command, listen string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if path, err := settings.SQLitePath(cluster); err == nil && path != "" && !allLogs {
+		settings.Checkpoint.Location = config.DSN("sqlite:" + path) // this file is the log, of whatever cluster
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	server, err := web.Listen(web.Options{Listen: listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey, MostConnections: mostConnections, Log: log})
@@ -128,17 +132,16 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 }
 
 // openLog opens the log. It refuses one of which each request would read all.
-func openLog(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, *config.Config, error) {
-	settings, cluster, err := cli.ReaderSettings(ctx, c)
-	if err != nil {
-		return nil, nil, err
+func openLog(ctx context.Context, c *cobra.Command) (reader sinks.ReadCloser, settings *config.Config, cluster string, err error) {
+	if settings, cluster, err = cli.ReaderSettings(ctx, c); err != nil {
+		return nil, nil, "", err
 	}
 	if sink := setup.SinkOf(settings); sink.Readable() && len(sink.Copies) == 0 {
-		return nil, nil, fault.Usagef("KUBECDC_SINK=%s: its log can't be served, since each request would read all of it: write the part that you need "+
+		return nil, nil, "", fault.Usagef("KUBECDC_SINK=%s: its log can't be served, since each request would read all of it: write the part that you need "+
 			"to a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)", sink.Name)
 	}
-	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
-	return reader, settings, err
+	reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
+	return reader, settings, cluster, err
 }
 
 // openCluster opens the log of another cluster. Only that cluster's API server knows who may read it.
@@ -244,7 +247,7 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("exporter kubectl runs the program kubectl: %w", err)
 	}
-	reader, _, err := openLog(c.Context(), c)
+	reader, _, _, err := openLog(c.Context(), c)
 	if err != nil {
 		return err
 	}
