@@ -146,8 +146,8 @@ func (d *delays) addUnread(s span) {
 	d.unread = append(d.unread, s)
 }
 
-// seenBy returns by when a change that happened by t was seen.
-func (d *delays) seenBy(t time.Time) time.Time {
+// spans returns the times in which changes may have been seen late, in their order.
+func (d *delays) spans() []span {
 	all := delays{unread: slices.Clone(d.unread)}
 	tenures := slices.SortedFunc(slices.Values(d.tenures), func(a, b tenure) int { return cmp.Compare(a.first.n, b.first.n) })
 	for i := range tenures[min(1, len(tenures)):] {
@@ -157,8 +157,23 @@ func (d *delays) seenBy(t time.Time) time.Time {
 		all.unread = append(all.unread, span{s.from.Add(-latency), s.to})
 	}
 	slices.SortFunc(all.unread, func(a, b span) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	return all.unread
+}
+
+// liveBy returns the last time by t at which a stream was read live. It was read late in the spans.
+func liveBy(spans []span, t time.Time) time.Time {
+	for _, s := range slices.Backward(spans) {
+		if from := s.from.Add(latency); t.After(from) && !t.After(s.to) {
+			t = from
+		}
+	}
+	return t
+}
+
+// seenBy returns by when a change that happened by t was seen.
+func (d *delays) seenBy(t time.Time) time.Time {
 	latest := t
-	for _, s := range all.unread {
+	for _, s := range d.spans() {
 		if !s.from.After(latest) && s.to.After(latest) {
 			latest = s.to
 		}

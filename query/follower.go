@@ -101,9 +101,9 @@ func (f *Follower) stop() {
 	}
 	lean := *f.all
 	lean.streams = map[change.StreamID]*timeline{}
-	for id, st := range f.all.streams { // no time before the stop is asked of it
-		own := *st
-		own.delays.unread, own.delays.tenures = nil, st.delays.tenures[max(0, len(st.delays.tenures)-1):]
+	for id, st := range f.all.streams { // no time before the stop is asked of it, but its last position may be a late one
+		own, unread, tenures := *st, st.delays.unread, st.delays.tenures
+		own.delays.unread, own.delays.tenures = slices.Clip(unread[max(0, len(unread)-1):]), tenures[max(0, len(tenures)-2):]
 		lean.streams[id] = &own
 	}
 	f.stops, f.read = append(f.stops, lean.copyOf(nil)), 0

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -20,6 +21,8 @@ type Pages struct {
 	query     sinks.Query
 	namespace string
 	found     *stateReader // without objects
+	Shown     time.Time    // the newest time that the log shows of what happened up to the moment
+	Current   time.Time    // by when the log has all of the resource, or zero if it was removed
 }
 
 // Page is some objects of a state, in the order of their keys.
@@ -43,8 +46,9 @@ func (m *Moment) OpenPages(ctx context.Context, q Question) (*Pages, error) {
 		state.Coverage[i].Missing = slices.Clip(state.Coverage[i].Missing)
 	}
 	p := &Pages{State: state, log: log, query: q.Query(), namespace: q.Namespace, found: f}
-	p.Missing = p.doubts(f)
-	return p, nil
+	p.Missing, p.Current = p.doubts(f), m.timelines.current()
+	p.Shown, err = f.shownTime(ctx, log, state)
+	return p, err
 }
 
 // doubts tells what objects, and the rest of the answer, may lack.

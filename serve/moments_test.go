@@ -87,3 +87,79 @@ func TestAMomentIsExact(t *testing.T) {
 		}
 	}
 }
+
+// The exporter was stopped for an hour, and then read what had happened meanwhile. Ages at a version are those at its own time, as objects show
+// it: none is from the future, and none is of the time before the outage or after it.
+func TestAgesAtAVersionOfAnOutage(t *testing.T) {
+	w, began := newWritten(t), time.Now().UTC().Add(-3*time.Hour).Truncate(time.Second)
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	w.create(10, "a", at(0), at(0))
+	w.write(10, at(0))
+	for minute := range 5 {
+		w.write(10, at(minute+1)) // the last position before the outage is at 5
+	}
+	w.create(20, "b", at(20), at(65))
+	w.write(20, at(65))
+	w.create(30, "c", at(40), at(65))
+	w.create(40, "d", at(60), at(65))
+	w.write(45, at(65))
+	for minute := range 4 {
+		w.write(50, at(66+minute))
+	}
+	w.create(60, "e", at(70), at(70))
+	w.write(60, at(70))
+	w.create(70, "f", at(71), at(71)) // a batch that is long
+	w.create(80, "g", at(71), at(71).Add(20*time.Second))
+	w.write(90, at(71).Add(20*time.Second))
+	for version, want := range map[int]string{10: "a 5m", 15: "a 5m", 20: "a 20m, b 0s", 25: "a 20m, b 0s", 30: "a 40m, b 20m, c 0s", 39: "a 40m, b 20m, c 0s",
+		45: "a 60m, b 40m, c 20m, d 0s", 60: "a 70m, b 50m, c 30m, d 10m, e 0s", 70: "a 71m, b 51m, c 31m, d 11m, e 60s, f 0s"} {
+		if got := ages(t, w.ours(fmt.Sprintf("/at/%d/api/v1/pods", version), asTable)); got != want {
+			t.Errorf("at %d the ages are %s, want %s", version, got, want)
+		}
+	}
+}
+
+// Nobody writes the log any more. From two minutes on its end is not the present: answers say since when, ages are those of then, and a watch's
+// bookmark has the time, too. A moment of the past is what it was.
+func TestTheEndOfALogThatNobodyWrites(t *testing.T) {
+	w, last := newWritten(t), time.Now().UTC().Truncate(time.Second)
+	w.create(10, "a", last.Add(-time.Hour), last)
+	w.write(10, last)
+	const watch = "?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+	ends := "the log ends at " + last.Format(time.RFC3339)
+	for passed, want := range map[time.Duration]struct {
+		age     string
+		isStale bool
+	}{0: {"a 60m", false}, 110 * time.Second: {"a 61m", false}, 130 * time.Second: {"a 60m", true}, 30 * time.Hour: {"a 60m", true}} {
+		w.server.now = func() time.Time { return last.Add(passed) }
+		if got := ages(t, w.ours("/api/v1/pods", asTable)); got != want.age {
+			t.Errorf("after %s the ages are %s, want %s", passed, got, want.age)
+		}
+		for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/default/pods/a", "/api/v1/namespaces/default/pods/b", "/at/now/api/v1/pods", "/api/v1/pods?limit=1",
+			"/api/v1/pods" + watch, "/api/v1/pods?watch=1&timeoutSeconds=1&resourceVersion=10"} {
+			a := w.ours(path, asObjects)
+			if says := strings.Contains(fmt.Sprint(a.warnings), ends); says != want.isStale || len(a.warnings) > 1 {
+				t.Errorf("after %s %s warns %q", passed, path, a.warnings)
+			}
+			bookmark := strings.Contains(string(a.body), `"`+endAnnotation+`":"`+last.Format(time.RFC3339)+`"`)
+			if strings.HasSuffix(path, watch) && bookmark != want.isStale {
+				t.Errorf("after %s the bookmark is %s", passed, a.body)
+			}
+		}
+		if a := w.ours("/at/10/api/v1/pods", asTable); len(a.warnings) > 0 || ages(t, a) != "a 60m" {
+			t.Errorf("after %s a moment has %s, %q", passed, ages(t, a), a.warnings)
+		}
+	}
+	w.server.now = time.Now
+	w.write(20, time.Now())
+	if a := w.ours("/api/v1/pods", asTable); len(a.warnings) > 0 {
+		t.Errorf("a log that is written again: %q", a.warnings)
+	}
+	w.batch.Seq++ // of a resource that was removed there is no more to come
+	w.batch.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: "30", Time: time.Now(), Ended: change.EndedRemoved}}
+	must[change.Offsets](t)(w.log.Write(t.Context(), &w.batch))
+	w.server.now = func() time.Time { return last.Add(30 * time.Hour) }
+	if a := w.ours("/api/v1/pods", asTable); len(a.warnings) > 0 {
+		t.Errorf("a resource that was removed: %q", a.warnings)
+	}
+}

@@ -35,10 +35,7 @@ func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Ob
 	if len(objects) == 0 && tables()[resource.ID()] != nil && resource.Columns[1].Name == "Created At" {
 		return nil // like the API server, for built-in types without special columns
 	}
-	cells, now := resource.cells(), v.time
-	if now.IsZero() || v.end != nil {
-		now = s.now()
-	}
+	cells, now := resource.cells(), s.clock(v)
 	rows, decodedRows := make([]metav1.TableRow, 0, len(objects)), make([]*row, 0, len(objects))
 	for _, o := range objects {
 		r := &row{object: decoded(o.Body), now: now}

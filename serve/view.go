@@ -161,10 +161,8 @@ func (all *views) newView(ctx context.Context, id viewID, end *query.Moment, tar
 		if c.UpTo.Compare(v.upTo) > 0 {
 			v.upTo = c.UpTo
 		}
-		if c.Known.After(v.time) {
-			v.time = c.Known
-		}
 	}
+	v.time = pages.Shown
 	if !target.Happened.IsZero() {
 		v.time = target.Happened
 	}

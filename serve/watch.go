@@ -92,7 +92,7 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 		from, listed = w.view.version, true
 	} else {
-		warn(w.w, w.view.pages.Missing)
+		warn(w.w, w.doubts(w.view, w.view.pages.Missing))
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (w *watcher) initial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	warn(w.w, p.missing)
+	warn(w.w, w.doubts(w.view, p.missing))
 	for _, o := range p.objects {
 		if err := w.event("ADDED", o); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (w *watcher) initial(ctx context.Context) error {
 	}
 	w.version = w.view.version
 	if w.q.wantsInitial() && w.q.AllowWatchBookmarks {
-		return w.bookmark(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		return w.bookmark(ctx, map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, don
 		case <-retry:
 			err = w.release(ctx, false)
 		case <-tick.C:
-			err = w.bookmark(nil)
+			err = w.bookmark(ctx, map[string]string{})
 		case <-review.C:
 			if refused := w.may(); apierrors.IsForbidden(refused) || apierrors.IsUnauthorized(refused) {
 				return refused
@@ -284,7 +284,7 @@ func (w *watcher) event(kind string, o *query.Object) error {
 	return w.write(kind, body)
 }
 
-func (w *watcher) bookmark(annotations map[string]string) error {
+func (w *watcher) bookmark(ctx context.Context, annotations map[string]string) error {
 	if !w.q.AllowWatchBookmarks {
 		return w.flush()
 	}
@@ -293,7 +293,16 @@ func (w *watcher) bookmark(annotations map[string]string) error {
 		kind, version = w.q.form, "meta.k8s.io/v1"
 	}
 	meta := map[string]any{"resourceVersion": w.version, "creationTimestamp": nil}
-	if annotations != nil {
+	if w.view.end != nil {
+		upTo, err := w.views.follower.Current(ctx, w.resource.ID())
+		if err != nil {
+			return err
+		}
+		if w.isStale(upTo) {
+			annotations[endAnnotation] = upTo.UTC().Format(time.RFC3339)
+		}
+	}
+	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}
 	body, err := json.Marshal(map[string]any{"kind": kind, "apiVersion": version, "metadata": meta})
