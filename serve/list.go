@@ -55,7 +55,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if err != nil {
 		return unlessRetained(err)
 	}
-	if warn(w, s.doubts(v, found.Missing)); len(found.Objects) == 0 {
+	leftOut, err := s.hashesOf(r.Context(), q, resource).fit(found.Objects...)
+	if err != nil {
+		return err
+	}
+	if warn(w, slices.Concat(s.doubts(v, found.Missing), leftOut)); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
 	body, err := s.formOf(q, resource, v, found.Objects[0])
@@ -182,7 +186,11 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if err != nil {
 		return err
 	}
-	warn(w, s.doubts(v, p.missing))
+	leftOut, err := s.hashesOf(r.Context(), q, resource).fit(p.objects...)
+	if err != nil {
+		return err
+	}
+	warn(w, slices.Concat(s.doubts(v, p.missing), leftOut))
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
 	switch q.form {
 	case "Table":

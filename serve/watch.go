@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,6 +40,7 @@ type watcher struct {
 	newest   map[change.StreamID]change.ResourceVersion
 	held     heldGap
 	may      func() error // whether the client may still watch
+	hashes   *hashes
 }
 
 // watch answers with the changes after a version, past and future ones. A watch of a moment gets only bookmarks, since a moment does
@@ -65,7 +67,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	w.Header().Set("Content-Type", "application/json")
 	out := &watcher{Server: s, q: q, resource: resource, view: v, w: w,
 		flush: http.NewResponseController(w).Flush, matches: matches, version: v.version,
-		newest: map[change.StreamID]change.ResourceVersion{}, may: func() error { return s.may(r, q, q.asked()) }}
+		newest: map[change.StreamID]change.ResourceVersion{}, hashes: s.hashesOf(r.Context(), q, resource),
+		may: func() error { return s.may(r, q, q.asked()) }}
 	if web.IsSocket(r) {
 		return out.bySocket(ctx, r)
 	}
@@ -129,7 +132,11 @@ func (w *watcher) initial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	warn(w.w, w.doubts(w.view, p.missing))
+	leftOut, err := w.hashes.fit(p.objects...)
+	if err != nil {
+		return err
+	}
+	warn(w.w, slices.Concat(w.doubts(w.view, p.missing), leftOut))
 	for _, o := range p.objects {
 		if err := w.event("ADDED", o); err != nil {
 			return err
@@ -277,6 +284,10 @@ func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
 }
 
 func (w *watcher) event(kind string, o *query.Object) error {
+	_, err := w.hashes.fit(o)
+	if err != nil {
+		return err
+	}
 	body, err := w.formOf(w.q, w.resource, w.view, o)
 	if err != nil {
 		return err
