@@ -72,7 +72,7 @@ func TestResourcesAreThoseOfTheMoment(t *testing.T) {
 			t.Errorf("%s: %d %.500s, want %s", path, a.code, a.body, want)
 		}
 	}
-	for path, want := range map[string]string{"wardle.example.com/v1alpha1/flunders": `"cells":["a","60m"]`, "space.example.com/v1/planets": `"cells":["a",7]`} {
+	for path, want := range map[string]string{"wardle.example.com/v1alpha1/flunders": `"cells":["a","30m"]` /* the log ends then */, "space.example.com/v1/planets": `"cells":["a",7]`} {
 		if a := p.ours("/apis/"+path, asTable); !strings.Contains(string(a.body), want) {
 			t.Errorf("%s: %.800s, want %s", path, a.body, want)
 		}

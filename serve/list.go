@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -19,7 +18,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/fault"
-	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -59,7 +57,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if err != nil {
 		return err
 	}
-	if warn(w, slices.Concat(s.doubts(v, found.Missing), leftOut)); len(found.Objects) == 0 {
+	if warn(w, q, slices.Concat(s.doubts(v, found.Missing), leftOut)); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
 	body, err := s.formOf(q, resource, v, found.Objects[0])
@@ -158,19 +156,6 @@ func unlessRetained(err error) error {
 	return err
 }
 
-// mostWarnings is how many reasons an answer has at most, since clients bound the size of its header.
-const mostWarnings = 100
-
-// warn adds a Warning header for each reason why an answer may be incomplete.
-func warn(w http.ResponseWriter, missing []string) {
-	if more := len(missing) - mostWarnings; more > 0 {
-		missing = append(slices.Clone(missing[:mostWarnings]), fmt.Sprint("and ", more, " more"))
-	}
-	for _, m := range missing {
-		w.Header().Add("Warning", `299 - `+strconv.Quote("the answer may lack something: "+plain.Lines(m)))
-	}
-}
-
 // list answers with the objects of a namespace, or of all namespaces.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	if err := v.has(q.askedVersion(), q.isExact()); err != nil {
@@ -190,7 +175,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if err != nil {
 		return err
 	}
-	warn(w, slices.Concat(s.doubts(v, p.missing), leftOut))
+	warn(w, q, slices.Concat(s.doubts(v, p.missing), leftOut))
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
 	switch q.form {
 	case "Table":

@@ -95,7 +95,7 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 		from, listed = w.view.version, true
 	} else {
-		warn(w.w, w.doubts(w.view, w.view.pages.Missing))
+		warn(w.w, w.q, w.doubts(w.view, w.view.pages.Missing))
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (w *watcher) initial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	warn(w.w, slices.Concat(w.doubts(w.view, p.missing), leftOut))
+	warn(w.w, w.q, slices.Concat(w.doubts(w.view, p.missing), leftOut))
 	for _, o := range p.objects {
 		if err := w.event("ADDED", o); err != nil {
 			return err
