@@ -82,11 +82,12 @@ func TestTypedClientsReadRedactedObjects(t *testing.T) {
 		"spec.number is redacted, and its hash is no integer: it is left out", "spec.on is redacted, and its hash is no boolean: it is left out")
 	var got struct {
 		Spec struct {
-			Text, Any  string
-			Bytes      []byte
-			Object     map[string][]byte
-			List       []map[string]any
-			Number, On any
+			Text, Any string
+			Bytes     []byte
+			Object    map[string][]byte
+			List      []map[string]any
+			Number    any
+			Switch    any `json:"on"`
 		}
 	}
 	ok(t, json.Unmarshal(p.ours("/apis/example.com/v1/namespaces/default/keys/k", asObjects).body, &got))
@@ -95,7 +96,7 @@ func TestTypedClientsReadRedactedObjects(t *testing.T) {
 			t.Errorf("%s is %q", what, text)
 		}
 	}
-	if got.Spec.Number != nil || got.Spec.On != nil || fmt.Sprint(got.Spec.List) != "[map[] map[]]" {
+	if got.Spec.Number != nil || got.Spec.Switch != nil || fmt.Sprint(got.Spec.List) != "[map[] map[]]" {
 		t.Errorf("the key is %+v", got)
 	}
 }

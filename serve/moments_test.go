@@ -62,9 +62,9 @@ func ages(t *testing.T, a answer) string {
 func TestAMomentIsExact(t *testing.T) {
 	w, second := newWritten(t), time.Now().UTC().Add(-time.Hour).Truncate(time.Second)
 	for i, name := range []string{"a", "b", "c"} {
-		at := second.Add(time.Duration(i) * 300 * time.Millisecond)
-		w.create(i+1, name, at, at)
-		w.write(i+1, at)
+		happened := second.Add(time.Duration(i) * 300 * time.Millisecond)
+		w.create(i+1, name, happened, happened)
+		w.write(i+1, happened)
 	}
 	for fraction, want := range map[string]string{".1": "a", ".4": "a b", ".7": "a b c"} {
 		var list struct {
@@ -89,28 +89,28 @@ func TestAMomentIsExact(t *testing.T) {
 }
 
 // The exporter was stopped for an hour, and then read what had happened meanwhile. Ages at a version are those at its own time, as objects show
-// it: none is from the future, and none is of the time before the outage or after it.
+// it. None is from the future, of the time before the outage, or of the time after it.
 func TestAgesAtAVersionOfAnOutage(t *testing.T) {
 	w, began := newWritten(t), time.Now().UTC().Add(-3*time.Hour).Truncate(time.Second)
-	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
-	w.create(10, "a", at(0), at(0))
-	w.write(10, at(0))
-	for minute := range 5 {
-		w.write(10, at(minute+1)) // the last position before the outage is at 5
+	minute := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	w.create(10, "a", minute(0), minute(0))
+	w.write(10, minute(0))
+	for i := range 5 {
+		w.write(10, minute(i+1)) // the last position before the outage is at 5
 	}
-	w.create(20, "b", at(20), at(65))
-	w.write(20, at(65))
-	w.create(30, "c", at(40), at(65))
-	w.create(40, "d", at(60), at(65))
-	w.write(45, at(65))
-	for minute := range 4 {
-		w.write(50, at(66+minute))
+	w.create(20, "b", minute(20), minute(65))
+	w.write(20, minute(65))
+	w.create(30, "c", minute(40), minute(65))
+	w.create(40, "d", minute(60), minute(65))
+	w.write(45, minute(65))
+	for i := range 4 {
+		w.write(50, minute(66+i))
 	}
-	w.create(60, "e", at(70), at(70))
-	w.write(60, at(70))
-	w.create(70, "f", at(71), at(71)) // a batch that is long
-	w.create(80, "g", at(71), at(71).Add(20*time.Second))
-	w.write(90, at(71).Add(20*time.Second))
+	w.create(60, "e", minute(70), minute(70))
+	w.write(60, minute(70))
+	w.create(70, "f", minute(71), minute(71)) // a batch that is long
+	w.create(80, "g", minute(71), minute(71).Add(20*time.Second))
+	w.write(90, minute(71).Add(20*time.Second))
 	for version, want := range map[int]string{10: "a 5m", 15: "a 5m", 20: "a 20m, b 0s", 25: "a 20m, b 0s", 30: "a 40m, b 20m, c 0s", 39: "a 40m, b 20m, c 0s",
 		45: "a 60m, b 40m, c 20m, d 0s", 60: "a 70m, b 50m, c 30m, d 10m, e 0s", 70: "a 71m, b 51m, c 31m, d 11m, e 60s, f 0s"} {
 		if got := ages(t, w.ours(fmt.Sprintf("/at/%d/api/v1/pods", version), asTable)); got != want {
@@ -119,7 +119,7 @@ func TestAgesAtAVersionOfAnOutage(t *testing.T) {
 	}
 }
 
-// Nobody writes the log any more. From two minutes on its end is not the present: answers say since when, ages are those of then, and a watch's
+// Nobody writes the log any more. After two minutes its end is not the present. Answers say since when, and ages are those of then. A watch's
 // bookmark has the time, too. A moment of the past is what it was.
 func TestTheEndOfALogThatNobodyWrites(t *testing.T) {
 	w, last := newWritten(t), time.Now().UTC().Truncate(time.Second)
@@ -155,7 +155,7 @@ func TestTheEndOfALogThatNobodyWrites(t *testing.T) {
 	if a := w.ours("/api/v1/pods", asTable); len(a.warnings) > 0 {
 		t.Errorf("a log that is written again: %q", a.warnings)
 	}
-	w.batch.Seq++ // of a resource that was removed there is no more to come
+	w.batch.Seq++ // a resource that was removed gets nothing more
 	w.batch.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: "30", Time: time.Now(), Ended: change.EndedRemoved}}
 	must[change.Offsets](t)(w.log.Write(t.Context(), &w.batch))
 	w.server.now = func() time.Time { return last.Add(30 * time.Hour) }

@@ -107,8 +107,7 @@ func (p *past) rights(t *testing.T) {
 	p.open(t)
 }
 
-// whoAndWhat compares the reviews of a client of the log with those of the same user at the API server, of whose rules only those of
-// reading are left.
+// whoAndWhat asks the log and the API server for the same user's reviews, which are equal, except that the log's have rules of reading alone.
 func whoAndWhat(t *testing.T, past, present kubernetes.Interface) {
 	t.Helper()
 	var who []authentication.UserInfo

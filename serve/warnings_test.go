@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Whatever an answer may lack, its head is below 3 KB, and none of its warnings is longer than 256 runes. Those that name what was asked for are there.
+// Whatever an answer may lack, its head is below 3 KB, and none of its warnings is longer than 256 runes. Those are there that name what was asked for.
 func TestWarningsFitThroughProxies(t *testing.T) {
 	q := everything()
 	q.namespace, q.name = "shop", "web"
@@ -24,7 +24,7 @@ func TestWarningsFitThroughProxies(t *testing.T) {
 			}
 			missing = append(missing, "pods shop/other: "+text, "pods@shop: "+text, "pods shop/web: "+text)
 			var head []byte
-			var kept []string
+			var sent []string
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				warn(w, q, missing)
 				_ = write(w, http.StatusOK, []byte("{}"))
@@ -37,15 +37,15 @@ func TestWarningsFitThroughProxies(t *testing.T) {
 			head, _, _ = bytes.Cut(answer, []byte("\r\n\r\n"))
 			for line := range strings.Lines(string(head)) {
 				if warning, isWarning := strings.CutPrefix(line, "Warning: "); isWarning {
-					kept = append(kept, warning)
+					sent = append(sent, warning)
 				}
 			}
-			first := fmt.Sprint(kept[0], kept[min(1, len(kept)-1)], kept[min(2, len(kept)-1)])
-			if len(head) >= 3<<10 || !strings.Contains(kept[0], "pods shop/web:") || len(kept) > 3 && (!strings.Contains(first, "shop/other") || !strings.Contains(first, "@shop")) {
-				t.Errorf("%d reasons of %.20q: a head of %d bytes, %d warnings: %.300s", n+3, text, len(head), len(kept), first)
+			first := fmt.Sprint(sent[0], sent[min(1, len(sent)-1)], sent[min(2, len(sent)-1)])
+			if len(head) >= 3<<10 || !strings.Contains(sent[0], "pods shop/web:") || len(sent) > 3 && (!strings.Contains(first, "shop/other") || !strings.Contains(first, "@shop")) {
+				t.Errorf("%d reasons of %.20q: a head of %d bytes, %d warnings: %.300s", n+3, text, len(head), len(sent), first)
 			}
-			if dropped := n + 3 - len(kept); dropped > 0 && !strings.Contains(kept[len(kept)-1], fmt.Sprintf("%d more reasons", dropped+1)) {
-				t.Errorf("%d reasons, of which %d are there: %s", n+3, len(kept), kept[len(kept)-1])
+			if dropped := n + 3 - len(sent); dropped > 0 && !strings.Contains(sent[len(sent)-1], fmt.Sprintf("%d more reasons", dropped+1)) {
+				t.Errorf("%d reasons, of which %d are there: %s", n+3, len(sent), sent[len(sent)-1])
 			}
 		}
 	}

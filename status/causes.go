@@ -104,7 +104,7 @@ func sortProblems(all []Problem) {
 // advice is what to do about a problem, and the page about it.
 type advice struct{ help, see string }
 
-// These are codes of problems (live.Problem.Code), besides the states of streams.
+// These codes of problems (live.Problem.Code) are no states of streams.
 const (
 	incompleteGap = "gap"
 	notConfirmed  = "not confirmed"

@@ -46,7 +46,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		return
 	}
 	c.events++
-	hijacked := state == http.StateHijacked // whoever has it now tells when it is closed
+	hijacked := state == http.StateHijacked // its owner tells when it closes it
 	c.open[conn] = connectionState{hijacked || state == http.StateActive, hijacked, c.events}
 	if len(c.open) > c.most {
 		longest := c.longest(conn)

@@ -48,7 +48,7 @@ func hashOf(token string, asked *Asked) reviewed {
 // user is the bearer of a token.
 type user struct {
 	Asked
-	time time.Time // of the token's review
+	time time.Time // when the token was reviewed
 }
 
 type refusal struct {
@@ -120,12 +120,12 @@ func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
 // ask returns the API server's decision, or why there is none, and when it reviewed the token.
-func (r *Reviews) ask(ctx context.Context, token string, asked *Asked) (at time.Time, decision, failed error) {
+func (r *Reviews) ask(ctx context.Context, token string, asked *Asked) (reviewed time.Time, decision, failed error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the waits before a request is sent
 	defer cancel()
 	u, decision, failed := r.sender(ctx, token, asked)
 	if decision != nil || failed != nil {
-		return at, decision, failed
+		return reviewed, decision, failed
 	}
 	u.ResourceAttributes, u.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
 	decision, failed = r.review(ctx, u.Asked)

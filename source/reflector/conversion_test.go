@@ -64,8 +64,8 @@ func (c *converter) makeConvert(crd *unstructured.Unstructured) {
 }
 
 // A CRD stores its objects in another version than the one that is read, and its webhook takes 30 ms to convert an object. A list
-// of all objects of the past takes longer than the API server allows. It is read in parts, none of which is asked for in vain: the API
-// server's cache converts all objects, and one list of the past, after a first page of the present.
+// of all objects of the past takes longer than the API server allows. It is read in parts, none of which is asked for in vain.
+// The API server's cache converts all objects, and so does one list of the past.
 func TestSlowAPastThatMustBeConverted(t *testing.T) {
 	servers.Slow(t)
 	const objects = 2000

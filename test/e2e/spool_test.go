@@ -198,9 +198,12 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	begin := func(points string) {
-		e := StartExporter(t, "is killed at "+points, withSettings(env, "KUBECDC_FAILPOINT", points))
+		e := StartExporter(t, "reads all before it is killed at "+points, env)
 		e.AwaitReady(t)
 		w.AwaitComplete(t, writer, Kinds)
+		e.Kill()
+		e = StartExporter(t, "is killed at "+points, withSettings(env, "KUBECDC_FAILPOINT", points))
+		Await(t, "it to be ready", func() (bool, error) { return e.Ready() || e.ended() != nil, nil }) // a slow sink's batch is spooled before
 		lane.Cut()
 		stop := writer.Start(20)
 		e.Wait(t)
