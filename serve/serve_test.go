@@ -343,14 +343,7 @@ func (p *past) informers(t *testing.T) {
 // A watch from a past version has the same events as the API server's. This holds even if many clients ask at once for a moment that
 // is not cached.
 func (p *past) watches(t *testing.T) {
-	from := must[int64](t)(p.kube.Revision(t.Context()))
-	for range 5 {
-		p.change()
-	}
-	to := must[int64](t)(p.kube.Revision(t.Context()))
-	servers.Await(t, "the log of all", func() (bool, error) {
-		return len(p.ours(fmt.Sprintf("/at/%d/api/v1/configmaps", to), asObjects).warnings) == 0, nil
-	})
+	from := p.logged(t)
 	path := fmt.Sprintf("/api/v1/configmaps?watch=1&timeoutSeconds=3&resourceVersion=%d", from)
 	want := events(p.real(path, asObjects).body)
 	got := make([][]string, 8)
@@ -364,6 +357,20 @@ func (p *past) watches(t *testing.T) {
 			t.Fatalf("the events of the log are %v, the API server's %v", one, want)
 		}
 	}
+}
+
+// logged makes some changes, and waits until the log has them. It returns the revision before them.
+func (p *past) logged(t *testing.T) (from int64) {
+	t.Helper()
+	from = must[int64](t)(p.kube.Revision(t.Context()))
+	for range 5 {
+		p.change()
+	}
+	to := must[int64](t)(p.kube.Revision(t.Context()))
+	servers.Await(t, "the log of all", func() (bool, error) {
+		return len(p.ours(fmt.Sprintf("/at/%d/api/v1/configmaps", to), asObjects).warnings) == 0, nil
+	})
+	return from
 }
 
 // events returns the events of a watch: type, name and version.

@@ -19,7 +19,6 @@ func (w *watcher) bySocket(ctx context.Context, r *http.Request) error {
 	if w.access != nil && !web.SendsItsToken(r) && !sameOrigin(r) { // a browser adds a password that it knows to the request of any page
 		return apierrors.NewForbidden(schema.GroupResource{Resource: w.q.plural}, "", errors.New("a page of another origin must send a token"))
 	}
-	web.HideToken(r)
 	server := websocket.Server{Handshake: func(c *websocket.Config, r *http.Request) (err error) {
 		if c.Origin, err = websocket.Origin(c, r); err == nil && c.Origin == nil {
 			err = errors.New("a WebSocket has an Origin")
@@ -35,7 +34,7 @@ func (w *watcher) bySocket(ctx context.Context, r *http.Request) error {
 		w.w, w.flush = &frames{socket, http.Header{}}, func() error { return nil }
 		_ = w.end(ctx, w.run(ctx))
 	}}
-	server.ServeHTTP(w.w, r)
+	server.ServeHTTP(w.w, web.WithoutToken(r))
 	return nil
 }
 

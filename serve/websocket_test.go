@@ -2,23 +2,28 @@ package serve
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/websocket"
 	"k8s.io/client-go/rest"
 
-	"kubecdc/test/servers"
+	"kubecdc/change"
+	"kubecdc/internal/web"
 )
 
 // tokenAsProtocol is how a page sends a token.
@@ -66,14 +71,7 @@ func framesOf(t *testing.T, base *url.URL, secure *tls.Config, path, token strin
 
 // A browser watches by WebSockets, with the same answers as the API server's.
 func (p *past) sockets(t *testing.T) {
-	from := must[int64](t)(p.kube.Revision(t.Context()))
-	for range 5 {
-		p.change()
-	}
-	to := must[int64](t)(p.kube.Revision(t.Context()))
-	servers.Await(t, "the log of all", func() (bool, error) {
-		return len(p.ours(fmt.Sprintf("/at/%d/api/v1/configmaps", to), asObjects).warnings) == 0, nil
-	})
+	from := p.logged(t)
 	settings, authority := certificate(t)
 	process, log := p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+p.kube.Kubeconfig)...)
 	real, token := must[*url.URL](t)(url.Parse(p.kube.API.URL)), p.kube.Config.BearerToken
@@ -129,4 +127,33 @@ func (p *past) sockets(t *testing.T) {
 	last := upgrade(t, log, toLog, "/api/v1/configmaps?watch=1", http.Header{origin: {page}, "Authorization": {bearer}})
 	ok(t, process.Signal(os.Interrupt))
 	_, _ = io.Copy(io.Discard, last.Body) // ends with the server
+}
+
+// onlyToken allows everything to the bearer of one token.
+type onlyToken string
+
+func (a onlyToken) Allow(_ context.Context, token string, _ web.Asked) error {
+	if token != string(a) {
+		return web.ErrUnknownToken
+	}
+	return nil
+}
+
+// A watch whose token is a subprotocol is reviewed by that token, as long as it lasts.
+func TestASocketKeepsItsToken(t *testing.T) {
+	log, reader := sqliteLog(t)
+	b := change.Batch{Epoch: 1, Seq: 1, Controls: []change.Control{change.SnapshotBeginControl(pods.ID(), "")},
+		Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "9", Time: time.Now()}},
+		Changes: []change.Change{{Stream: pods, Op: change.Create, Namespace: "default", Name: "a", UID: "u", ResourceVersion: "5", Time: time.Now(),
+			After: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"default"}}`)}}}
+	_, err := log.Write(t.Context(), &b)
+	ok(t, err)
+	s := New(reader, onlyToken("secret"), slog.New(slog.DiscardHandler))
+	s.reviewed = time.Millisecond
+	server := httptest.NewServer(s)
+	defer server.Close()
+	got := framesOf(t, must[*url.URL](t)(url.Parse(server.URL)), nil, "/api/v1/pods?watch=1&timeoutSeconds=1", "secret")
+	if len(got) != 1 || !strings.Contains(got[0], `"ADDED"`) {
+		t.Errorf("the watch has %q", got)
+	}
 }

@@ -51,12 +51,15 @@ func SendsItsToken(r *http.Request) bool {
 	return token != "" || strings.EqualFold(scheme, "Bearer")
 }
 
-// HideToken removes the token from the subprotocols, one of which the answer names.
-func HideToken(r *http.Request) {
+// WithoutToken returns the request without the token among its subprotocols, one of which the answer names. The request itself is still
+// its sender's.
+func WithoutToken(r *http.Request) *http.Request {
 	_, others := socketToken(r)
+	r = r.Clone(r.Context())
 	if r.Header.Del(protocols); len(others) > 0 {
 		r.Header.Set(protocols, strings.Join(others, ", "))
 	}
+	return r
 }
 
 // Hijack is for WebSockets. The connection still counts, its writes have the deadline of a long answer, and it ends with the server.
