@@ -190,13 +190,7 @@ func (p *timesTest) judge() {
 	p.t.Helper()
 	reader := (&pastTest{World: p.World, t: p.t}).reader()
 	asked, answered := map[string]int{}, map[string]int{}
-	controls := p.controls(p.t)
-	late := func(s momentSample) bool { // the log says that the machine was too slow
-		return slices.ContainsFunc(controls, func(c change.Control) bool {
-			since, read := time.UnixMilli(c.SinceMs).Truncate(time.Second), time.UnixMilli(c.TimeMs)
-			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.time.Before(since) && !s.time.After(read)
-		})
-	}
+	late := p.late()
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
 			target := query.TargetOf(moment.Moment{Time: s.time}, logged)
@@ -228,6 +222,18 @@ func (p *timesTest) judge() {
 	}
 	if n := answered["future"]; n > 0 {
 		p.t.Errorf("%d moments after the last position are answered", n)
+	}
+}
+
+// late finds samples for which the log says that the machine was too slow.
+func (p *timesTest) late() func(momentSample) bool {
+	p.t.Helper()
+	controls := p.controls(p.t)
+	return func(s momentSample) bool {
+		return slices.ContainsFunc(controls, func(c change.Control) bool {
+			since, read := time.UnixMilli(c.SinceMs).Truncate(time.Second), time.UnixMilli(c.TimeMs)
+			return c.Type == change.ControlBehind && c.Stream == s.kind.Stream() && !s.time.Before(since) && !s.time.After(read)
+		})
 	}
 }
 

@@ -72,16 +72,13 @@ func testRestores(t *testing.T, w *World, replicas int) {
 	p.phase("before", 4)
 	inLog()
 	for i, phase := range []string{"running", "stopped"} {
-		for _, kind := range kinds { // nobody changes these objects, which show that what is older was in the backup
-			o := sample(kind, "unchanged-"+phase, 0, 0)
-			_, err := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(kind.GVR).Namespace("default").Create(t.Context(), o, metav1.CreateOptions{})
-			must(t, err)
-		}
+		p.create("unchanged-" + phase) // nobody changes these objects, which show that what is older was in the backup
 		backup, err := w.Kube.SnapshotEtcd(t.Context())
 		must(t, err)
 		inLog()
 		p.phase("undone: "+phase, 4)
 		p.writer.Run(5)
+		p.create("undone-" + phase) // or the log of one kind ends before the version of a sample, and does not know that it was undone
 		inLog()
 		if phase == "stopped" {
 			stop()
@@ -100,11 +97,21 @@ func testRestores(t *testing.T, w *World, replicas int) {
 	p.judgeRestores()
 }
 
+// create makes an object of each kind.
+func (p *timesTest) create(name string) {
+	p.t.Helper()
+	for _, kind := range p.kinds {
+		_, err := dynamic.NewForConfigOrDie(p.Kube.Config).Resource(kind.GVR).Namespace("default").
+			Create(p.t.Context(), sample(kind, name, 0, 0), metav1.CreateOptions{})
+		must(p.t, err)
+	}
+}
+
 // judgeRestores asks about each sample by its time and by its version.
 func (p *timesTest) judgeRestores() {
 	p.t.Helper()
 	reader := (&pastTest{World: p.World, t: p.t}).reader()
-	asked, answered, twice := map[string]int{}, map[string]int{}, 0
+	asked, answered, twice, late := map[string]int{}, map[string]int{}, 0, p.late()
 	for _, s := range p.samples {
 		for how, target := range map[string]query.Target{"time": {Happened: s.time}, "version": {Version: change.ResourceVersion(s.list)}} {
 			name := s.phase + " by " + how
@@ -117,6 +124,9 @@ func (p *timesTest) judgeRestores() {
 			}
 			must(p.t, err)
 			if len(states[0].Missing) > 0 {
+				if late(s) {
+					asked[name]--
+				}
 				p.t.Logf("%s, %s at %s (%s): %s", name, s.kind.ID(), s.time, s.list, states[0].Missing)
 				continue
 			}
@@ -126,7 +136,7 @@ func (p *timesTest) judgeRestores() {
 	}
 	for name, n := range asked {
 		p.t.Logf("%s: %d of %d are answered", name, answered[name], n)
-		if answered[name] == 0 && name != "unseen by time" && strings.HasSuffix(name, "time") {
+		if n > 0 && answered[name] == 0 && name != "unseen by time" && strings.HasSuffix(name, "time") {
 			p.t.Errorf("nothing is answered: %s", name)
 		}
 	}
