@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/internal/cells"
 )
 
 const ingressClasses = "ingressclasses.networking.k8s.io"
@@ -15,17 +17,17 @@ var defaultAnnotations = map[string][]string{
 }
 
 // markDefault marks the default among classes. The default StorageClass is the newest one with an annotation, which only a list shows.
-func markDefault(resource *served, isList bool, objects []*row, rows []metav1.TableRow) {
+func markDefault(resource *served, isList bool, objects []*cells.Row, rows []metav1.TableRow) {
 	annotations := defaultAnnotations[resource.ID()]
 	newest := -1
 	for i, r := range objects {
-		has := r.labels("metadata.annotations")
+		has := r.Labels("metadata.annotations")
 		if !slices.ContainsFunc(annotations, func(name string) bool { return has[name] == "true" }) {
 			continue
 		}
 		if resource.ID() == ingressClasses {
 			rows[i].Cells[0] = rows[i].Cells[0].(string) + " (default)"
-		} else if newest < 0 || r.text("metadata.creationTimestamp") > objects[newest].text("metadata.creationTimestamp") {
+		} else if newest < 0 || r.Text("metadata.creationTimestamp") > objects[newest].Text("metadata.creationTimestamp") {
 			newest = i
 		}
 	}

@@ -2,13 +2,12 @@ package serve
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"kubecdc/internal/cells"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -44,20 +43,13 @@ func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) 
 		if q.FieldSelector.Empty() {
 			return true
 		}
-		body, set := decoded(o.Body), fields.Set{}
+		body, set := cells.Decoded(o.Body), fields.Set{}
 		for _, r := range q.FieldSelector.Requirements() {
 			f := special[resource.ID()+"/"+r.Field]
-			if set[r.Field] = f.absent; memberAt(body, cmp.Or(f.path, r.Field)) != nil {
-				set[r.Field] = textOf(memberAt(body, cmp.Or(f.path, r.Field)))
+			if set[r.Field] = f.absent; cells.MemberAt(body, cmp.Or(f.path, r.Field)) != nil {
+				set[r.Field] = cells.TextOf(cells.MemberAt(body, cmp.Or(f.path, r.Field)))
 			}
 		}
 		return q.FieldSelector.Matches(set)
 	}, nil
-}
-
-func decoded(body []byte) (object map[string]any) {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.UseNumber()
-	_ = d.Decode(&object) // can't fail: the API server has sent it
-	return object
 }

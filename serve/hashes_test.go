@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"kubecdc/internal/cells"
 	"kubecdc/test/servers"
 )
 
@@ -103,7 +104,7 @@ func TestTypedClientsReadRedactedObjects(t *testing.T) {
 
 // sameEverywhere demands that a list, a watch, and the tables of both have the same object as a get, and these warnings.
 func (p *past) sameEverywhere(t *testing.T, path, name string, warns ...string) {
-	want := decoded(p.ours(path+"/"+name, asObjects).body)
+	want := cells.Decoded(p.ours(path+"/"+name, asObjects).body)
 	for _, question := range []struct{ path, accept string }{{path + "/" + name, asObjects}, {path, asObjects}, {path + "?watch=1&timeoutSeconds=1", asObjects},
 		{path + "?includeObject=Object", asTable}, {path + "/" + name + "?includeObject=Object", asTable}, {path + "?watch=1&timeoutSeconds=1&includeObject=Object", asTable}} {
 		a := p.ours(question.path, question.accept)
@@ -117,7 +118,7 @@ func (p *past) sameEverywhere(t *testing.T, path, name string, warns ...string) 
 			}
 		}
 		ok(t, json.Unmarshal(a.body, &lists))
-		got := decoded(a.body)
+		got := cells.Decoded(a.body)
 		switch {
 		case len(lists.Items) == 1:
 			got = lists.Items[0]
@@ -129,8 +130,8 @@ func (p *past) sameEverywhere(t *testing.T, path, name string, warns ...string) 
 			got = got["object"].(map[string]any)
 		}
 		for _, member := range []string{"data", "spec", "metadata"} {
-			if compact(got[member]) != compact(want[member]) {
-				t.Errorf("%s as %s has %s %s, want %s", question.path, question.accept, member, compact(got[member]), compact(want[member]))
+			if cells.Compact(got[member]) != cells.Compact(want[member]) {
+				t.Errorf("%s as %s has %s %s, want %s", question.path, question.accept, member, cells.Compact(got[member]), cells.Compact(want[member]))
 			}
 		}
 		said := strings.Join(a.warnings, " ")

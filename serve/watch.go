@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
+	"kubecdc/internal/cells"
 	"kubecdc/internal/web"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -267,11 +268,11 @@ func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
 
 // withVersion returns a body with another resourceVersion.
 func withVersion(body []byte, v change.ResourceVersion) []byte {
-	object := decoded(body)
+	object := cells.Decoded(body)
 	if metadata, isObject := object["metadata"].(map[string]any); isObject {
 		metadata["resourceVersion"] = string(v)
 	}
-	return []byte(compact(object))
+	return []byte(cells.Compact(object))
 }
 
 // object returns an image of a change, or nil if the selectors do not select it.

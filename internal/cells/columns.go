@@ -1,4 +1,4 @@
-package serve
+package cells
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-func age(r *row) any            { return r.since(r.text("metadata.creationTimestamp"), "<invalid>") }
+func age(r *Row) any            { return r.since(r.Text("metadata.creationTimestamp"), "<invalid>") }
 func orNone(text string) string { return orText(text, "<none>") }
 
 func orText(text, without string) string {
@@ -25,30 +25,31 @@ func orText(text, without string) string {
 	return text
 }
 
-func (r *row) labels(path string) map[string]string {
+// Labels returns the texts of a member, by name.
+func (r *Row) Labels(path string) map[string]string {
 	m, _ := r.member(path).(map[string]any)
 	set := map[string]string{}
 	for name, value := range m {
-		set[name] = textOf(value)
+		set[name] = TextOf(value)
 	}
 	return set
 }
 
-func (r *row) selector(path string) *metav1.LabelSelector {
+func (r *Row) selector(path string) *metav1.LabelSelector {
 	if r.member(path) == nil {
 		return nil
 	}
-	raw, s := compact(r.member(path)), &metav1.LabelSelector{}
+	raw, s := Compact(r.member(path)), &metav1.LabelSelector{}
 	_ = json.Unmarshal([]byte(raw), s)
 	return s
 }
 
-func selector(args []string) cell {
-	return func(r *row) any { return metav1.FormatLabelSelector(r.selector(args[0])) }
+func selector(args []string) Cell {
+	return func(r *Row) any { return metav1.FormatLabelSelector(r.selector(args[0])) }
 }
 
-func asSelector(args []string) cell {
-	return func(r *row) any {
+func asSelector(args []string) Cell {
+	return func(r *Row) any {
 		s, err := metav1.LabelSelectorAsSelector(r.selector(args[0]))
 		if err != nil {
 			return "<invalid>"
@@ -57,33 +58,33 @@ func asSelector(args []string) cell {
 	}
 }
 
-func migrated(r *row) any {
-	return schema.GroupResource{Group: r.text("spec.resource.group"), Resource: r.text("spec.resource.resource")}.String()
+func migrated(r *Row) any {
+	return schema.GroupResource{Group: r.Text("spec.resource.group"), Resource: r.Text("spec.resource.resource")}.String()
 }
 
-func (r *row) isCondition(kind string) bool {
+func (r *Row) isCondition(kind string) bool {
 	return r.has("status.conditions[type=" + kind + ",status=True]")
 }
 
-func (r *row) deleted() bool { return r.member("metadata.deletionTimestamp") != nil }
+func (r *Row) deleted() bool { return r.member("metadata.deletionTimestamp") != nil }
 
-func phase(r *row) any {
+func phase(r *Row) any {
 	if r.deleted() {
 		return "Terminating"
 	}
-	return r.text("status.phase")
+	return r.Text("status.phase")
 }
 
-func class(r *row) any {
+func class(r *Row) any {
 	annotations, _ := r.member("metadata.annotations").(map[string]any)
-	if old := textOf(annotations["volume.beta.kubernetes.io/storage-class"]); old != "" {
+	if old := TextOf(annotations["volume.beta.kubernetes.io/storage-class"]); old != "" {
 		return old
 	}
-	return r.text("spec.storageClassName")
+	return r.Text("spec.storageClassName")
 }
 
-func modes(args []string) cell {
-	return func(r *row) any {
+func modes(args []string) Cell {
+	return func(r *Row) any {
 		var short []string
 		has := r.texts(args[0] + "[*]")
 		for _, mode := range [][2]string{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"}, {"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}} {
@@ -106,18 +107,18 @@ func some(all []string, without string) string {
 	return orText(strings.Join(all, ","), without)
 }
 
-func endpoints(r *row) any {
+func endpoints(r *Row) any {
 	var all []string
 	for _, subset := range r.list("subsets") {
-		ports, addresses := listOf(memberAt(subset, "ports")), listOf(memberAt(subset, "addresses"))
+		ports, addresses := listOf(MemberAt(subset, "ports")), listOf(MemberAt(subset, "addresses"))
 		for _, a := range addresses {
 			if len(ports) == 0 {
-				all = append(all, textOf(memberAt(a, "ip")))
+				all = append(all, TextOf(MemberAt(a, "ip")))
 			}
 		}
 		for _, port := range ports {
 			for _, a := range addresses {
-				all = append(all, net.JoinHostPort(textOf(memberAt(a, "ip")), textOf(memberAt(port, "port"))))
+				all = append(all, net.JoinHostPort(TextOf(MemberAt(a, "ip")), TextOf(MemberAt(port, "port"))))
 			}
 		}
 	}
@@ -127,14 +128,14 @@ func endpoints(r *row) any {
 	return some(all, "")
 }
 
-func slicePorts(r *row) any {
+func slicePorts(r *Row) any {
 	var all []string
 	for _, p := range r.list("ports") {
 		switch {
-		case memberAt(p, "port") != nil:
-			all = append(all, textOf(memberAt(p, "port")))
-		case memberAt(p, "name") != nil:
-			all = append(all, textOf(memberAt(p, "name")))
+		case MemberAt(p, "port") != nil:
+			all = append(all, TextOf(MemberAt(p, "port")))
+		case MemberAt(p, "name") != nil:
+			all = append(all, TextOf(MemberAt(p, "name")))
 		default:
 			all = append(all, "*")
 		}
@@ -144,25 +145,25 @@ func slicePorts(r *row) any {
 
 // The cells of an Event have the names of its members as arguments, which differ between its two groups.
 
-func (r *row) firstSeen(first string) string {
-	return r.since(orText(r.text(first), r.text("eventTime")), "<invalid>")
+func (r *Row) firstSeen(first string) string {
+	return r.since(orText(r.Text(first), r.Text("eventTime")), "<invalid>")
 }
 
-func eventLast(args []string) cell {
-	return func(r *row) any {
+func eventLast(args []string) Cell {
+	return func(r *Row) any {
 		switch {
 		case r.has("series"):
-			return r.since(r.text("series.lastObservedTime"), "<invalid>")
-		case r.text(args[0]) == "":
+			return r.since(r.Text("series.lastObservedTime"), "<invalid>")
+		case r.Text(args[0]) == "":
 			return r.firstSeen(args[1])
 		}
-		return r.since(r.text(args[0]), "<invalid>")
+		return r.since(r.Text(args[0]), "<invalid>")
 	}
 }
 
-func eventSubject(args []string) cell {
-	return func(r *row) any {
-		kind, name := strings.ToLower(r.text(args[0]+".kind")), r.text(args[0]+".name")
+func eventSubject(args []string) Cell {
+	return func(r *Row) any {
+		kind, name := strings.ToLower(r.Text(args[0]+".kind")), r.Text(args[0]+".name")
 		if name != "" {
 			return kind + "/" + name
 		}
@@ -170,18 +171,18 @@ func eventSubject(args []string) cell {
 	}
 }
 
-func eventSource(args []string) cell {
-	return func(r *row) any {
-		component := orText(orText(r.text(args[0]+".component"), r.text("reportingComponent")), r.text("reportingController"))
-		if instance := orText(r.text(args[0]+".host"), r.text("reportingInstance")); instance != "" {
+func eventSource(args []string) Cell {
+	return func(r *Row) any {
+		component := orText(orText(r.Text(args[0]+".component"), r.Text("reportingComponent")), r.Text("reportingController"))
+		if instance := orText(r.Text(args[0]+".host"), r.Text("reportingInstance")); instance != "" {
 			return component + ", " + instance
 		}
 		return component
 	}
 }
 
-func eventCount(args []string) cell {
-	return func(r *row) any {
+func eventCount(args []string) Cell {
+	return func(r *Row) any {
 		if r.has("series") {
 			return r.number("series.count")
 		}
@@ -189,21 +190,21 @@ func eventCount(args []string) cell {
 	}
 }
 
-func quota(args []string) cell {
-	return func(r *row) any {
+func quota(args []string) Cell {
+	return func(r *Row) any {
 		hard, _ := r.member("status.hard").(map[string]any)
 		used, _ := r.member("status.used").(map[string]any)
 		var all []string
 		for _, name := range slices.Sorted(maps.Keys(hard)) {
 			if strings.HasPrefix(name, "limits.") == (args[0] == "limits") {
-				all = append(all, fmt.Sprintf("%s: %s/%s", name, orText(textOf(used[name]), "0"), textOf(hard[name])))
+				all = append(all, fmt.Sprintf("%s: %s/%s", name, orText(TextOf(used[name]), "0"), TextOf(hard[name])))
 			}
 		}
 		return strings.Join(all, ", ")
 	}
 }
 
-func nodeStatus(r *row) any {
+func nodeStatus(r *Row) any {
 	status := "Unknown"
 	for _, ready := range r.texts("status.conditions[type=Ready].status") {
 		if status = "NotReady"; ready == "True" {
@@ -216,9 +217,9 @@ func nodeStatus(r *row) any {
 	return status
 }
 
-func nodeRoles(r *row) any {
+func nodeRoles(r *Row) any {
 	roles := map[string]bool{}
-	for name, value := range r.labels("metadata.labels") {
+	for name, value := range r.Labels("metadata.labels") {
 		if role, found := strings.CutPrefix(name, "node-role.kubernetes.io/"); found && role != "" {
 			roles[role] = true
 		} else if name == "kubernetes.io/role" && value != "" {
@@ -228,28 +229,28 @@ func nodeRoles(r *row) any {
 	return orNone(strings.Join(slices.Sorted(maps.Keys(roles)), ","))
 }
 
-func kernel(r *row) any {
-	version := orText(r.text("status.nodeInfo.kernelVersion"), "<unknown>")
-	if architecture := r.text("status.nodeInfo.architecture"); architecture != "" {
+func kernel(r *Row) any {
+	version := orText(r.Text("status.nodeInfo.kernelVersion"), "<unknown>")
+	if architecture := r.Text("status.nodeInfo.architecture"); architecture != "" {
 		return version + " (" + architecture + ")"
 	}
 	return version
 }
 
 // loadBalancer returns the addresses of a load balancer.
-func loadBalancer(r *row) string {
+func loadBalancer(r *Row) string {
 	addresses := map[string]bool{}
 	for _, i := range r.list("status.loadBalancer.ingress") {
-		if a := orText(textOf(memberAt(i, "ip")), textOf(memberAt(i, "hostname"))); a != "" {
+		if a := orText(TextOf(MemberAt(i, "ip")), TextOf(MemberAt(i, "hostname"))); a != "" {
 			addresses[a] = true
 		}
 	}
 	return strings.Join(slices.Sorted(maps.Keys(addresses)), ",")
 }
 
-func externalIP(r *row) any {
+func externalIP(r *Row) any {
 	ips := r.texts("spec.externalIPs[*]")
-	switch r.text("spec.type") {
+	switch r.Text("spec.type") {
 	case "ClusterIP", "NodePort":
 		return orNone(strings.Join(ips, ","))
 	case "LoadBalancer":
@@ -258,45 +259,45 @@ func externalIP(r *row) any {
 		}
 		return orText(strings.Join(ips, ","), "<pending>")
 	case "ExternalName":
-		return r.text("spec.externalName")
+		return r.Text("spec.externalName")
 	}
 	return "<unknown>"
 }
 
-func servicePorts(r *row) any {
+func servicePorts(r *Row) any {
 	var all []string
 	for _, p := range r.list("spec.ports") {
-		port := textOf(memberAt(p, "port"))
-		if node := numberOf(memberAt(p, "nodePort")); node > 0 {
+		port := TextOf(MemberAt(p, "port"))
+		if node := numberOf(MemberAt(p, "nodePort")); node > 0 {
 			port += ":" + strconv.FormatInt(node, 10)
 		}
-		all = append(all, port+"/"+textOf(memberAt(p, "protocol")))
+		all = append(all, port+"/"+TextOf(MemberAt(p, "protocol")))
 	}
 	return orNone(strings.Join(all, ","))
 }
 
-func apiServiceAvailable(r *row) any {
+func apiServiceAvailable(r *Row) any {
 	const available = "status.conditions[type=Available]"
-	switch status := r.text(available + ".status"); {
+	switch status := r.Text(available + ".status"); {
 	case !r.has(available):
 		return "Unknown"
 	case status != "True":
-		return fmt.Sprintf("%s (%s)", status, r.text(available+".reason"))
+		return fmt.Sprintf("%s (%s)", status, r.Text(available+".reason"))
 	}
 	return "True"
 }
 
-func controller(r *row) any {
+func controller(r *Row) any {
 	for _, o := range r.list("metadata.ownerReferences") {
-		if isController, _ := memberAt(o, "controller").(bool); isController {
-			gv, _ := schema.ParseGroupVersion(textOf(memberAt(o, "apiVersion")))
-			return strings.ToLower(gv.WithKind(textOf(memberAt(o, "kind"))).GroupKind().String()) + "/" + textOf(memberAt(o, "name"))
+		if isController, _ := MemberAt(o, "controller").(bool); isController {
+			gv, _ := schema.ParseGroupVersion(TextOf(MemberAt(o, "apiVersion")))
+			return strings.ToLower(gv.WithKind(TextOf(MemberAt(o, "kind"))).GroupKind().String()) + "/" + TextOf(MemberAt(o, "name"))
 		}
 	}
 	return "<none>"
 }
 
-func jobStatus(r *row) any {
+func jobStatus(r *Row) any {
 	switch {
 	case r.isCondition("Complete"):
 		return "Complete"
@@ -313,7 +314,7 @@ func jobStatus(r *row) any {
 	return "Running"
 }
 
-func completions(r *row) any {
+func completions(r *Row) any {
 	done, parallel := r.number("status.succeeded"), r.number("spec.parallelism")
 	switch {
 	case r.member("spec.completions") != nil:
@@ -324,26 +325,26 @@ func completions(r *row) any {
 	return fmt.Sprintf("%d/1", done)
 }
 
-func jobDuration(r *row) any {
-	start, err := time.Parse(time.RFC3339, r.text("status.startTime"))
+func jobDuration(r *Row) any {
+	start, err := time.Parse(time.RFC3339, r.Text("status.startTime"))
 	if err != nil {
 		return ""
 	}
-	end, err := time.Parse(time.RFC3339, r.text("status.completionTime"))
+	end, err := time.Parse(time.RFC3339, r.Text("status.completionTime"))
 	if err != nil {
-		end = r.now
+		end = r.Now
 	}
 	return duration.HumanDuration(end.Sub(start))
 }
 
-func requestedDuration(r *row) any {
+func requestedDuration(r *Row) any {
 	if r.member("spec.expirationSeconds") == nil {
 		return "<none>"
 	}
 	return duration.HumanDuration(time.Duration(r.number("spec.expirationSeconds")) * time.Second)
 }
 
-func csrStatus(r *row) any {
+func csrStatus(r *Row) any {
 	has := map[string]bool{}
 	for _, kind := range r.texts("status.conditions[*].type") {
 		has[kind] = true
@@ -357,35 +358,35 @@ func csrStatus(r *row) any {
 	if has["Failed"] {
 		status += ",Failed"
 	}
-	if r.text("status.certificate") != "" {
+	if r.Text("status.certificate") != "" {
 		status += ",Issued"
 	}
 	return status
 }
 
-func ingressParameters(r *row) any {
+func ingressParameters(r *Row) any {
 	if r.member("spec.parameters") == nil {
 		return "<none>"
 	}
-	kind := r.text("spec.parameters.kind")
+	kind := r.Text("spec.parameters.kind")
 	if group := r.member("spec.parameters.apiGroup"); group != nil {
-		kind += "." + textOf(group)
+		kind += "." + TextOf(group)
 	}
-	return kind + "/" + r.text("spec.parameters.name")
+	return kind + "/" + r.Text("spec.parameters.name")
 }
 
-func parentRef(r *row) any {
+func parentRef(r *Row) any {
 	if r.member("spec.parentRef") == nil {
 		return "<none>"
 	}
-	name := strings.ToLower(schema.GroupResource{Group: r.text("spec.parentRef.group"), Resource: r.text("spec.parentRef.resource")}.String())
-	if namespace := r.text("spec.parentRef.namespace"); namespace != "" {
+	name := strings.ToLower(schema.GroupResource{Group: r.Text("spec.parentRef.group"), Resource: r.Text("spec.parentRef.resource")}.String())
+	if namespace := r.Text("spec.parentRef.namespace"); namespace != "" {
 		name += "/" + namespace
 	}
-	return name + "/" + r.text("spec.parentRef.name")
+	return name + "/" + r.Text("spec.parentRef.name")
 }
 
-func hosts(r *row) any {
+func hosts(r *Row) any {
 	rules, list, more := r.list("spec.rules"), []string{}, false
 	for _, host := range r.texts("spec.rules[*].host") {
 		more = more || len(list) == 3
@@ -402,39 +403,39 @@ func hosts(r *row) any {
 	return strings.Join(list, ",")
 }
 
-func ingressPorts(r *row) any {
+func ingressPorts(r *Row) any {
 	if len(r.list("spec.tls")) > 0 {
 		return "80, 443"
 	}
 	return "80"
 }
 
-func serviceAccounts(r *row) any {
+func serviceAccounts(r *Row) any {
 	var all []string
-	for _, s := range valuesAt(r.object, "subjects[kind=ServiceAccount]") {
-		all = append(all, textOf(memberAt(s, "namespace"))+"/"+textOf(memberAt(s, "name")))
+	for _, s := range valuesAt(r.Object, "subjects[kind=ServiceAccount]") {
+		all = append(all, TextOf(MemberAt(s, "namespace"))+"/"+TextOf(MemberAt(s, "name")))
 	}
 	return strings.Join(all, ", ")
 }
 
-func paramRef(r *row) any {
-	switch name := r.text("spec.paramRef.name"); {
+func paramRef(r *Row) any {
+	switch name := r.Text("spec.paramRef.name"); {
 	case name != "":
-		return orText(r.text("spec.paramRef.namespace"), "*") + "/" + name
+		return orText(r.Text("spec.paramRef.namespace"), "*") + "/" + name
 	case r.member("spec.paramRef.selector") != nil:
 		return r.selector("spec.paramRef.selector").String()
 	}
 	return "<unset>"
 }
 
-func crdVersions(r *row) any {
+func crdVersions(r *Row) any {
 	var all []string
 	for _, v := range r.list("spec.versions") {
-		name := textOf(memberAt(v, "name"))
-		if storage, _ := memberAt(v, "storage").(bool); storage {
+		name := TextOf(MemberAt(v, "name"))
+		if storage, _ := MemberAt(v, "storage").(bool); storage {
 			name += "(storage)"
 		}
-		if served, _ := memberAt(v, "served").(bool); served {
+		if served, _ := MemberAt(v, "served").(bool); served {
 			all = append(all, name)
 		}
 	}
@@ -442,7 +443,7 @@ func crdVersions(r *row) any {
 	return strings.Join(all, ",")
 }
 
-func claimState(r *row) any {
+func claimState(r *Row) any {
 	var states []string
 	if r.deleted() {
 		states = append(states, "deleted")

@@ -1,4 +1,4 @@
-package serve
+package cells
 
 import (
 	"encoding/json"
@@ -16,14 +16,14 @@ type podSummary struct {
 
 // restart counts a container's restarts.
 func (p *podSummary) restart(container any) {
-	p.restarts += numberOf(memberAt(container, "restartCount"))
-	if finished := textOf(memberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // the times have one format
+	p.restarts += numberOf(MemberAt(container, "restartCount"))
+	if finished := TextOf(MemberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // the times have one format
 		p.restarted = finished
 	}
 }
 
-func summary(r *row) *podSummary {
-	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.text("status.reason"), r.text("status.phase"))}
+func summary(r *Row) *podSummary {
+	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.Text("status.reason"), r.Text("status.phase"))}
 	sidecars := map[string]bool{} // init containers that always restart, and so run together with the others
 	for _, name := range r.texts("spec.initContainers[restartPolicy=Always].name") {
 		sidecars[name] = true
@@ -38,8 +38,8 @@ func summary(r *row) *podSummary {
 		p.restarts, p.restarted = sidecarRuns.restarts, sidecarRuns.restarted
 		p.run(r)
 	}
-	switch phase := r.text("status.phase"); {
-	case r.deleted() && r.text("status.reason") == "NodeLost":
+	switch phase := r.Text("status.phase"); {
+	case r.deleted() && r.Text("status.reason") == "NodeLost":
 		p.reason = "Unknown"
 	case r.deleted() && phase != "Failed" && phase != "Succeeded":
 		p.reason = "Terminating"
@@ -48,19 +48,19 @@ func summary(r *row) *podSummary {
 }
 
 // initialize finds the init container that has not ended with success, and reports whether there is one.
-func (p *podSummary) initialize(r *row, sidecars map[string]bool, sidecarRuns *podSummary) bool {
+func (p *podSummary) initialize(r *Row, sidecars map[string]bool, sidecarRuns *podSummary) bool {
 	for i, c := range r.list("status.initContainerStatuses") {
-		sidecar := sidecars[textOf(memberAt(c, "name"))]
+		sidecar := sidecars[TextOf(MemberAt(c, "name"))]
 		if p.restart(c); sidecar {
 			sidecarRuns.restart(c)
 		}
-		ended, waits := memberAt(c, "state.terminated"), textOf(memberAt(c, "state.waiting.reason"))
-		started, _ := memberAt(c, "started").(bool)
+		ended, waits := MemberAt(c, "state.terminated"), TextOf(MemberAt(c, "state.waiting.reason"))
+		started, _ := MemberAt(c, "started").(bool)
 		switch {
-		case ended != nil && numberOf(memberAt(ended, "exitCode")) == 0:
+		case ended != nil && numberOf(MemberAt(ended, "exitCode")) == 0:
 			continue
 		case sidecar && started:
-			if ready, _ := memberAt(c, "ready").(bool); ready {
+			if ready, _ := MemberAt(c, "ready").(bool); ready {
 				p.ready++
 			}
 			continue
@@ -77,30 +77,30 @@ func (p *podSummary) initialize(r *row, sidecars map[string]bool, sidecarRuns *p
 }
 
 func endReason(ended any) string {
-	if reason := textOf(memberAt(ended, "reason")); reason != "" {
+	if reason := TextOf(MemberAt(ended, "reason")); reason != "" {
 		return reason
 	}
-	if signal := numberOf(memberAt(ended, "signal")); signal != 0 {
+	if signal := numberOf(MemberAt(ended, "signal")); signal != 0 {
 		return fmt.Sprintf("Signal:%d", signal)
 	}
-	return fmt.Sprintf("ExitCode:%d", numberOf(memberAt(ended, "exitCode")))
+	return fmt.Sprintf("ExitCode:%d", numberOf(MemberAt(ended, "exitCode")))
 }
 
 // run sets the reason and counts from the states of the containers.
-func (p *podSummary) run(r *row) {
+func (p *podSummary) run(r *Row) {
 	running, failed := false, ""
 	for _, c := range slices.Backward(r.list("status.containerStatuses")) {
 		p.restart(c)
-		waits, ended := textOf(memberAt(c, "state.waiting.reason")), memberAt(c, "state.terminated")
-		ready, _ := memberAt(c, "ready").(bool)
+		waits, ended := TextOf(MemberAt(c, "state.waiting.reason")), MemberAt(c, "state.terminated")
+		ready, _ := MemberAt(c, "ready").(bool)
 		switch {
 		case waits != "":
 			p.reason = waits
 		case ended != nil:
-			if p.reason = endReason(ended); numberOf(memberAt(ended, "exitCode")) != 0 {
+			if p.reason = endReason(ended); numberOf(MemberAt(ended, "exitCode")) != 0 {
 				failed = p.reason
 			}
-		case ready && memberAt(c, "state.running") != nil:
+		case ready && MemberAt(c, "state.running") != nil:
 			running = true
 			p.ready++
 		}
@@ -118,14 +118,14 @@ func (p *podSummary) run(r *row) {
 	}
 }
 
-func podReady(r *row) any {
+func podReady(r *Row) any {
 	p := summary(r)
 	return fmt.Sprintf("%d/%d", p.ready, p.total)
 }
 
-func podStatus(r *row) any { return summary(r).reason }
+func podStatus(r *Row) any { return summary(r).reason }
 
-func podRestarts(r *row) any {
+func podRestarts(r *Row) any {
 	p := summary(r)
 	if p.restarts == 0 || p.restarted == "" {
 		return fmt.Sprint(p.restarts)
@@ -133,7 +133,7 @@ func podRestarts(r *row) any {
 	return fmt.Sprintf("%d (%s ago)", p.restarts, r.since(p.restarted, "<invalid>"))
 }
 
-func readinessGates(r *row) any {
+func readinessGates(r *Row) any {
 	gates, passed := r.texts("spec.readinessGates[*].conditionType"), 0
 	if len(gates) == 0 {
 		return "<none>"
@@ -147,20 +147,20 @@ func readinessGates(r *row) any {
 }
 
 // metrics returns the targets of a HorizontalPodAutoscaler: the current and the wanted value of each.
-func metrics(r *row) any {
+func metrics(r *Row) any {
 	specs, statuses := r.list("spec.metrics"), r.list("status.currentMetrics")
 	var all []string
 	for i, spec := range specs {
-		kind := textOf(memberAt(spec, "type"))
+		kind := TextOf(MemberAt(spec, "type"))
 		if kind == "" {
 			continue
 		}
 		part := strings.ToLower(kind[:1]) + kind[1:]
-		target, current := memberAt(spec, part+".target"), any(nil)
+		target, current := MemberAt(spec, part+".target"), any(nil)
 		if i < len(statuses) {
-			current = memberAt(statuses[i], part+".current")
+			current = MemberAt(statuses[i], part+".current")
 		}
-		all = append(all, metric(kind, textOf(memberAt(spec, part+".name")), target, current))
+		all = append(all, metric(kind, TextOf(MemberAt(spec, part+".name")), target, current))
 	}
 	switch {
 	case len(specs) == 0:
@@ -174,7 +174,7 @@ func metrics(r *row) any {
 func metric(kind, name string, target, current any) string {
 	resource := kind == "Resource" || kind == "ContainerResource"
 	now := func(member string) string {
-		switch value := textOf(memberAt(current, member)); {
+		switch value := TextOf(MemberAt(current, member)); {
 		case value != "":
 			return value
 		case current == nil:
@@ -182,13 +182,13 @@ func metric(kind, name string, target, current any) string {
 		}
 		return "<nil>"
 	}
-	average := textOf(memberAt(target, "averageValue"))
+	average := TextOf(MemberAt(target, "averageValue"))
 	switch {
 	case resource && average != "":
 		return fmt.Sprintf("%s: %s/%s", name, now("averageValue"), average)
 	case resource:
 		percent := func(v any, without string) string {
-			if n, isNumber := memberAt(v, "averageUtilization").(json.Number); isNumber {
+			if n, isNumber := MemberAt(v, "averageUtilization").(json.Number); isNumber {
 				return n.String() + "%"
 			}
 			return without
@@ -197,7 +197,7 @@ func metric(kind, name string, target, current any) string {
 	case kind == "Pods":
 		return now("averageValue") + "/" + orText(average, "<nil>")
 	case average != "":
-		return orText(textOf(memberAt(current, "averageValue")), "<unknown>") + "/" + average + " (avg)"
+		return orText(TextOf(MemberAt(current, "averageValue")), "<unknown>") + "/" + average + " (avg)"
 	}
-	return now("value") + "/" + orText(textOf(memberAt(target, "value")), "<nil>")
+	return now("value") + "/" + orText(TextOf(MemberAt(target, "value")), "<nil>")
 }

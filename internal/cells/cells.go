@@ -1,4 +1,5 @@
-package serve
+// Package cells has the cells of the tables that kubectl get prints, as kube-apiserver's printers compute them.
+package cells
 
 import (
 	_ "embed"
@@ -17,23 +18,29 @@ import (
 //go:embed columns.txt
 var columnsText string
 
-// tables has the cells of the built-in resources after the name.
-var tables = sync.OnceValue(func() map[string][]cell {
-	all, resource := map[string][]cell{}, ""
+// Column is a column of a table, and its cell.
+type Column struct {
+	Name string
+	Cell Cell
+}
+
+// BuiltIn has the columns of the built-in resources after the name, by the resource's id.
+var BuiltIn = sync.OnceValue(func() map[string][]Column {
+	all, resource := map[string][]Column{}, ""
 	for line := range strings.Lines(columnsText) {
-		switch _, expression, isCell := strings.Cut(line, ": "); {
+		switch name, expression, isCell := strings.Cut(strings.TrimSpace(line), ": "); {
 		case strings.HasPrefix(line, "#"):
 		case isCell:
-			all[resource] = append(all[resource], cellOf(strings.TrimSpace(expression)))
+			all[resource] = append(all[resource], Column{name, cellOf(strings.TrimSpace(expression))})
 		default:
-			resource = strings.TrimSpace(line)
+			resource = name
 		}
 	}
 	return all
 })
 
 // cellOf returns the cell of an expression.
-func cellOf(expression string) cell {
+func cellOf(expression string) Cell {
 	name, rest, _ := strings.Cut(expression, " ")
 	switch makes, computes := functions[name], computed[name]; {
 	case name == "when":
@@ -43,10 +50,10 @@ func cellOf(expression string) cell {
 	case computes != nil:
 		return computes
 	case strings.HasPrefix(expression, "{"):
-		return func(r *row) any {
+		return func(r *Row) any {
 			return pathInBraces.ReplaceAllStringFunc(expression, func(found string) string {
 				path, without, _ := strings.Cut(found[1:len(found)-1], "|")
-				return orText(r.text(path), without)
+				return orText(r.Text(path), without)
 			})
 		}
 	}
@@ -56,41 +63,41 @@ func cellOf(expression string) cell {
 var pathInBraces = regexp.MustCompile(`\{[^}]*\}`)
 
 // functions make a cell of arguments. The first one is a path in most cases.
-var functions = map[string]func(args []string) cell{
-	"number": func(args []string) cell {
-		return func(r *row) any {
+var functions = map[string]func(args []string) Cell{
+	"number": func(args []string) Cell {
+		return func(r *Row) any {
 			if len(args) > 1 && r.member(args[0]) == nil {
 				return args[1]
 			}
 			return r.number(args[0])
 		}
 	},
-	"boolean": func(args []string) cell {
-		return func(r *row) any {
+	"boolean": func(args []string) Cell {
+		return func(r *Row) any {
 			if b, known := r.member(args[0]).(bool); known {
 				return b
 			}
 			return len(args) > 1
 		}
 	},
-	"capital": func(args []string) cell {
-		return func(r *row) any {
+	"capital": func(args []string) Cell {
+		return func(r *Row) any {
 			if b, known := r.member(args[0]).(bool); known {
 				return map[bool]string{true: "True", false: "False"}[b]
 			}
 			return "<unset>"
 		}
 	},
-	"ago": func(args []string) cell {
-		return func(r *row) any {
+	"ago": func(args []string) Cell {
+		return func(r *Row) any {
 			if r.member(args[0]) == nil {
 				return strings.Join(args[1:], "")
 			}
-			return r.since(r.text(args[0]), "<invalid>")
+			return r.since(r.Text(args[0]), "<invalid>")
 		}
 	},
-	"count": func(args []string) cell {
-		return func(r *row) any {
+	"count": func(args []string) Cell {
+		return func(r *Row) any {
 			n := 0
 			for _, path := range args {
 				m, _ := r.member(path).(map[string]any)
@@ -99,25 +106,25 @@ var functions = map[string]func(args []string) cell{
 			return int64(n)
 		}
 	},
-	"join": func(args []string) cell {
-		return func(r *row) any { return orText(strings.Join(r.texts(args[0]), ","), strings.Join(args[1:], "")) }
+	"join": func(args []string) Cell {
+		return func(r *Row) any { return orText(strings.Join(r.texts(args[0]), ","), strings.Join(args[1:], "")) }
 	},
-	"list": func(args []string) cell { return func(r *row) any { return strings.Join(r.texts(args[0]), ", ") } },
-	"some": func(args []string) cell { return func(r *row) any { return some(r.texts(args[0]), "<unset>") } },
-	"has":  func(args []string) cell { return func(r *row) any { return r.has(args[0]) } },
-	"lastOf": func(args []string) cell { // the last text that is one of several, or the one after the path
-		return func(r *row) any {
+	"list": func(args []string) Cell { return func(r *Row) any { return strings.Join(r.texts(args[0]), ", ") } },
+	"some": func(args []string) Cell { return func(r *Row) any { return some(r.texts(args[0]), "<unset>") } },
+	"has":  func(args []string) Cell { return func(r *Row) any { return r.has(args[0]) } },
+	"lastOf": func(args []string) Cell { // the last text that is one of several, or the one after the path
+		return func(r *Row) any {
 			found := slices.DeleteFunc(r.texts(args[0]), func(text string) bool { return !slices.Contains(args[2:], text) })
 			return append([]string{args[1]}, found...)[len(found)]
 		}
 	},
-	"labels":       func(args []string) cell { return func(r *row) any { return labels.FormatLabels(r.labels(args[0])) } },
+	"labels":       func(args []string) Cell { return func(r *Row) any { return labels.FormatLabels(r.Labels(args[0])) } },
 	"selector":     selector,
 	"asSelector":   asSelector,
 	"modes":        modes,
 	"quota":        quota,
-	"trimmed":      func(args []string) cell { return func(r *row) any { return strings.TrimSpace(r.text(args[0])) } },
-	"eventFirst":   func(args []string) cell { return func(r *row) any { return r.firstSeen(args[0]) } },
+	"trimmed":      func(args []string) Cell { return func(r *Row) any { return strings.TrimSpace(r.Text(args[0])) } },
+	"eventFirst":   func(args []string) Cell { return func(r *Row) any { return r.firstSeen(args[0]) } },
 	"eventLast":    eventLast,
 	"eventSubject": eventSubject,
 	"eventSource":  eventSource,
@@ -125,10 +132,10 @@ var functions = map[string]func(args []string) cell{
 }
 
 // when returns the cell of the expression after a path and another text, which stands for it if the path has nothing.
-func when(args []string) cell {
+func when(args []string) Cell {
 	some := cellOf(strings.Join(args[2:], " "))
-	return func(r *row) any {
-		if r.text(args[0]) == "" {
+	return func(r *Row) any {
+		if r.Text(args[0]) == "" {
 			return strings.Trim(args[1], "'")
 		}
 		return some(r)
@@ -136,13 +143,13 @@ func when(args []string) cell {
 }
 
 // computed has the cells without arguments.
-var computed = map[string]cell{
+var computed = map[string]Cell{
 	"age": age, "phase": phase, "class": class, "endpoints": endpoints, "controller": controller, "metrics": metrics, "hosts": hosts,
 	"nodeStatus": nodeStatus, "nodeRoles": nodeRoles, "kernel": kernel, "externalIP": externalIP, "servicePorts": servicePorts,
 	"podReady": podReady, "podStatus": podStatus, "podRestarts": podRestarts, "readinessGates": readinessGates,
 	"apiServiceAvailable": apiServiceAvailable, "jobStatus": jobStatus, "completions": completions, "jobDuration": jobDuration,
 	"requestedDuration": requestedDuration, "csrStatus": csrStatus, "ingressParameters": ingressParameters, "ingressPorts": ingressPorts,
-	"loadBalancer": func(r *row) any { return loadBalancer(r) }, "parentRef": parentRef, "serviceAccounts": serviceAccounts, "paramRef": paramRef,
+	"loadBalancer": func(r *Row) any { return loadBalancer(r) }, "parentRef": parentRef, "serviceAccounts": serviceAccounts, "paramRef": paramRef,
 	"crdVersions": crdVersions, "slicePorts": slicePorts, "migrated": migrated, "claimState": claimState,
 }
 
@@ -167,7 +174,7 @@ func valuesAt(v any, path string) (all []any) {
 // satisfies reports whether an item has all members of a condition, such as type=Ready,status=True.
 func satisfies(item any, condition string) bool {
 	for pair := range strings.SplitSeq(condition, ",") {
-		if name, value, _ := strings.Cut(pair, "="); name != "*" && textOf(memberAt(item, name)) != value {
+		if name, value, _ := strings.Cut(pair, "="); name != "*" && TextOf(MemberAt(item, name)) != value {
 			return false
 		}
 	}
