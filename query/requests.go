@@ -3,6 +3,8 @@ package query
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/internal/suggest"
 	"kubecdc/sinks"
 )
 
@@ -85,6 +88,23 @@ func (q *Requests) Restart() {
 
 // Known reports whether the log has audit records.
 func (q *Requests) Known() bool { return q != nil && !q.Coverage.Since.IsZero() }
+
+// CheckUser returns an error that names similar users, if no audit record names a user. An empty user is known.
+func (q *Requests) CheckUser(user string) error {
+	var known []string
+	for _, records := range []iter.Seq[[]*audit.Record]{maps.Values(q.byName), maps.Values(q.bulk)} {
+		for all := range records {
+			for _, r := range all {
+				known = append(known, r.User, r.Impersonated)
+			}
+		}
+	}
+	if user == "" || slices.Contains(known, user) {
+		return nil
+	}
+	slices.Sort(known)
+	return fmt.Errorf("no audit event of that time names the user %q%s", user, strings.TrimRight(": "+suggest.DidYouMean(user, slices.Compact(known)), ": "))
+}
 
 func (q *Requests) add(given *audit.Record) {
 	q.remember(given)

@@ -30,7 +30,7 @@ func (u *Unmatched) Count(q *Requests, l *sinks.Logged, requester *Who) {
 	}
 }
 
-func (u *Unmatched) String() string {
-	return fmt.Sprintf("no audit event fits %d of %d changes, between %s and %s", u.Changes, u.Total, u.first.UTC().Format(time.RFC3339),
-		u.last.UTC().Format(time.RFC3339))
+// Text says how many changes have no audit record, and when they were seen.
+func (u *Unmatched) Text(clock func(time.Time) string) string {
+	return fmt.Sprintf("no audit event fits %d of %d changes, between %s and %s", u.Changes, u.Total, clock(u.first), clock(u.last))
 }

@@ -231,8 +231,8 @@ func TestChangesThatNoRecordFits(t *testing.T) {
 		}
 	}
 	want := fmt.Sprintf("no audit event fits 2 of 3 changes, between %s and %s", began.Add(10*time.Minute).Format(time.RFC3339), began.Add(20*time.Minute).Format(time.RFC3339))
-	if u.String() != want {
-		t.Errorf("%s, want %s", &u, want)
+	if got := u.Text(func(t time.Time) string { return t.Format(time.RFC3339) }); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 

@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"observe":    {"audit", "change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 	"serve":      {"change", "query", "sinks"},
+	"incident":   {"change", "query", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
 	"rbac":       {"audit", "change", "checkpoint", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},

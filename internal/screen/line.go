@@ -44,6 +44,38 @@ func Line(width int, parts ...Part) plain.Own {
 	return plain.Own(b.String())
 }
 
+// Wrap joins parts to lines of at most width columns. A part that does not fit begins the next line, which is indented, and continues there if it
+// is longer than a line.
+func Wrap(width, indent int, parts ...Part) plain.Own {
+	var b strings.Builder
+	column := 0
+	next := func() {
+		b.WriteString("\n" + strings.Repeat(" ", indent))
+		column = indent
+	}
+	width = max(width, indent+8) // in a narrower terminal, the terminal wraps
+	for _, p := range parts {
+		text := plain.Escape(p.Text)
+		if n := Width(text); column > indent && column+n > width {
+			next()
+			text = strings.TrimLeft(text, " ")
+		}
+		for text != "" {
+			piece := cut(text, width-column)
+			if piece == "" {
+				next()
+				continue
+			}
+			text, column = text[len(piece):], column+Width(piece)
+			if p.Paint != nil {
+				piece = p.Paint.Sprint(piece)
+			}
+			b.WriteString(piece)
+		}
+	}
+	return plain.Own(b.String())
+}
+
 // cut returns the beginning of a text that fits into columns.
 func cut(text string, columns int) string {
 	end, state, rest := 0, -1, text
@@ -71,13 +103,14 @@ type Change struct {
 	Remarks                   []string
 }
 
+// Lines returns the change in one line, or in as many as it takes.
+func (c *Change) Lines(width int, colours *Colours, now time.Time) plain.Own {
+	return Wrap(width, len(time.TimeOnly)+3, c.parts(colours, now)...)
+}
+
 // Line returns the line. It has the object as commands take it: deploy/web -n shop. If the line is too long, What is shortened first.
 func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
-	parts := []Part{{Clock(c.Time, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Sign(signs[c.Op][0])}, {Object(c.Resource, c.Name), colours.Title},
-		{prefixed(" -n ", c.Namespace), colours.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.Author), colours.Dim}}
-	for _, remark := range c.Remarks {
-		parts = append(parts, Part{"  (" + remark + ")", colours.Dim})
-	}
+	parts := c.parts(colours, now)
 	const what = 4
 	used := 0
 	for _, p := range parts {
@@ -87,6 +120,15 @@ func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
 		parts[what].Text = cut(text, max(Width(text)-(used-width)-1, min(Width(text), 12))) + "…"
 	}
 	return Line(width, parts...)
+}
+
+func (c *Change) parts(colours *Colours, now time.Time) []Part {
+	parts := []Part{{Clock(c.Time, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Sign(signs[c.Op][0])}, {Object(c.Resource, c.Name), colours.Title},
+		{prefixed(" -n ", c.Namespace), colours.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.Author), colours.Dim}}
+	for _, remark := range c.Remarks {
+		parts = append(parts, Part{"  (" + remark + ")", colours.Dim})
+	}
+	return parts
 }
 
 // prefixed returns the prefix and the text, or "" for an empty text.

@@ -15,19 +15,15 @@ type progress struct {
 	errs  io.Writer
 	what  string
 	total int64
-	bar   *progressbar.ProgressBar // nil: no terminal
+	begun time.Time
+	bar   *progressbar.ProgressBar // nil: no terminal, or not yet a second
 	log   *slog.Logger             // nil: none
 	lines rate.Sometimes
 }
 
 // NewProgress starts a progress display. total is the number of records, or 0 if it is unknown yet.
 func NewProgress(errs io.Writer, what string, total int64, log *slog.Logger) *progress {
-	p := &progress{errs: errs, what: what, total: total, log: log, lines: rate.Sometimes{Interval: 5 * time.Second}}
-	if screen.IsTerminal(errs) {
-		p.bar = progressbar.NewOptions64(total+1, progressbar.OptionSetWriter(errs), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("records"),
-			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-	}
+	p := &progress{errs: errs, what: what, total: total, log: log, begun: time.Now(), lines: rate.Sometimes{Interval: 5 * time.Second}}
 	p.lines.Do(func() {}) // the first line comes after an interval
 	return p
 }
@@ -38,7 +34,15 @@ func (p *progress) Report(done, total int64) {
 		p.total = total
 	}
 	switch {
-	case p.bar != nil:
+	case screen.IsTerminal(p.errs):
+		if p.bar == nil && time.Since(p.begun) < time.Second {
+			return
+		}
+		if p.bar == nil {
+			p.bar = progressbar.NewOptions64(p.total+1, progressbar.OptionSetWriter(p.errs), progressbar.OptionSetDescription(p.what),
+				progressbar.OptionShowCount(), progressbar.OptionSetWidth(8), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+				progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false))
+		}
 		p.bar.ChangeMax64(max(p.total, done) + 1) // a full bar would end
 		_ = p.bar.Set64(done)
 	case p.log != nil:

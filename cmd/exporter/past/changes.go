@@ -66,8 +66,11 @@ type changes struct {
 	chain            query.Chain
 	refreshed        time.Time
 	showsBookkeeping bool
-	namesTypes       bool // the arguments name resources
-	omitted          int  // number of changes that are bookkeeping, and not shown
+	namesTypes       bool            // the arguments name resources
+	omitted          int             // number of changes that are bookkeeping, and not shown
+	answered         map[string]bool // objects of which there are changes, by resource and name
+	ops              []string
+	ends             time.Time // with the cluster's clock, later changes are left out, unless it is zero
 	printer
 }
 
@@ -143,11 +146,12 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	}
 	t.requests.Restart()
 	t.labelled.Restart()
-	t.unmatched, t.chain, t.omitted, q.Progress = query.Unmatched{}, query.Chain{}, 0, show.Report
+	t.unmatched, t.chain, t.omitted, t.answered, q.Progress = query.Unmatched{}, query.Chain{}, 0, map[string]bool{}, show.Report
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		if q.After == nil && l.Logged.Before(t.begin.Time) {
 			return nil // what is left of batches before --since, in a log that does not go back so far
 		}
+		t.answered[change.ResourceOf(l.Stream.ID()).ID()+"/"+l.Name] = true
 		if t.user == "" { // else others' changes are not read
 			t.chain.Add(l)
 		}
@@ -164,7 +168,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, past []line) error {
 	t.remarkRequests(c.ErrOrStderr(), t.requests)
 	if t.unmatched.Changes > 0 && t.user == "" {
-		t.addRemark(c.ErrOrStderr(), t.unmatched.String())
+		t.addRemark(c.ErrOrStderr(), t.unmatched.Text(t.clockOf))
 	}
 	if t.chain.Lacks != "" {
 		t.addRemark(c.ErrOrStderr(), t.chain.Lacks)
@@ -205,7 +209,8 @@ func (t *changes) printNext(ctx context.Context, c *cobra.Command, r sinks.Reade
 // selects reports whether labels and expression select a change. On a terminal it leaves out bookkeeping. It warns once if the
 // expression does not apply to a change.
 func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *query.Who) bool {
-	if !t.labelled.Selects(l) {
+	happened, _ := l.Happened()
+	if !t.labelled.Selects(l) || len(t.ops) > 0 && !slices.Contains(t.ops, l.Op.String()) || t.clock == "happened" && !t.ends.IsZero() && happened.After(t.ends) {
 		return false
 	}
 	if t.screen != nil && !t.showsBookkeeping && !t.namesTypes && provenance.IsBookkeeping(&l.Change) {

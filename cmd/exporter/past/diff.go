@@ -93,7 +93,16 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
-	if err := end(); err != nil || count == 0 {
+	if err := end(); err != nil {
+		return err
+	}
+	existing, answered := 0, map[string]bool{}
+	for _, s := range states {
+		if err := s.Objects(answers(&existing, answered)); err != nil {
+			return err
+		}
+	}
+	if err := checkKnown(ctx, reader, &objects, states[1].Coverage, answered); err != nil || count == 0 {
 		return err
 	}
 	return cli.ObjectsDiffer(count)
@@ -202,5 +211,5 @@ func (p *differing) entry(colours *screen.Colours, sign string, d *difference) p
 	if len(d.By) > 0 {
 		parts = append(parts, screen.Part{Text: "  by " + strings.Join(d.By, ", "), Paint: colours.Dim})
 	}
-	return screen.Line(p.screen.Columns(), parts...) + "\n" + p.below(colours, d.lines)
+	return screen.Wrap(p.screen.Columns(), 4, parts...) + "\n" + p.below(colours, d.lines, p.screen.Columns())
 }

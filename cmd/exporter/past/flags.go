@@ -106,7 +106,7 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	if found, err = p.Select(ctx, c, r, args); err != nil {
 		defer r.Close()
 		if len(args) == 1 && fault.Is[fault.Usage](err) { // a single name is usually an object's
-			if question := suggestion(ctx, r, &sinks.Objects{}, args[0]); question != "" {
+			if _, question := suggestion(ctx, r, &sinks.Objects{}, args[0]); question != "" {
 				err = fault.Usagef("there is no TYPE %q: %s", args[0], question)
 			}
 		}

@@ -3,6 +3,7 @@ package past
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -23,6 +25,11 @@ var historyHelp = `Show every change of objects: when, what, and by whom.
   exporter history cm/app -n shop --follow
   exporter history no/worker-1 -o json | jq .patch
   exporter history --by alice --since 24h
+  exporter history -n shop --since 1h --until 30m
+
+On a terminal, what followed by itself is folded: changes of a status, of what an owner
+controls, and those that one script made to many objects. Such a line has … and says how
+the columns of kubectl get changed. --status shows each change.
 
 Changes of several objects come in the order in which they happened. By whom is the
 user, if the API server's audit events show it, and the field managers whose entries in
@@ -36,14 +43,22 @@ from which resourceVersion on the log has every change.
 ` + changesHelp
 
 // history prints changes in the order in which they happened, with the reasons of deletions.
-type history struct{ changes }
+type history struct {
+	changes
+	showsStatus bool
+	until       string
+}
 
 // NewHistory returns the command exporter history.
 func NewHistory() *cobra.Command {
-	t := &history{changes{printer: printer{events: query.EventMaker{Remember: true}}}}
+	t := &history{changes: changes{printer: printer{events: query.EventMaker{Remember: true}}}}
 	t.incomplete = true // a history shows what the log has
 	c := t.flags(&cobra.Command{Use: "history " + cli.ObjectsUse + " [flags]", Short: "Show every change of objects", Long: historyHelp},
 		"diff", "table")
+	c.Flags().StringVar(&t.until, "until", "", "where to end: a time, or how long ago (1h)")
+	c.Flags().StringSliceVar(&t.ops, "op", nil, "only these changes: c (created), u (updated), d (deleted), r (listed)")
+	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions(allOps, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().BoolVar(&t.showsStatus, "status", false, "on a terminal show each change, also those of a status and of what an owner controls")
 	c.RunE = func(c *cobra.Command, args []string) error { return withRetentionHint(t.run(c.Context(), c, args)) }
 	return c
 }
@@ -62,12 +77,17 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
 		return err
 	}
-	end, err := r.CutAt(ctx, time.Time{})
+	until, err := t.end()
 	if err != nil {
 		return err
 	}
 	q := objects.Query()
-	q.To = &end
+	t.ends = until
+	to, err := r.CutAt(ctx, t.loggedBy(until))
+	if err != nil {
+		return err
+	}
+	q.To = &to
 	past, err := t.past(ctx, c, r, q)
 	if err != nil {
 		return err
@@ -76,7 +96,70 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "), inNamespace(objects.Namespace))
 		return notFound(ctx, r, &objects, coverage, text)
 	}
-	return t.print(ctx, c, r, q, past)
+	if len(past) == 0 && !t.follow {
+		err := t.requests.CheckUser(t.user)
+		if err == nil {
+			err = checkKnown(ctx, r, &objects, coverage, t.answered)
+		}
+		if err != nil {
+			return err
+		}
+		if len(missing) == 0 && t.screen != nil {
+			t.remarks = slices.Insert(t.remarks, 0, t.nothing(&objects, until))
+		}
+	}
+	if err := t.print(ctx, c, r, q, past); err != nil || t.follow || len(past) == 0 {
+		return err
+	}
+	return checkKnown(ctx, r, &objects, coverage, t.answered)
+}
+
+// nothing says that nothing changed in a place.
+func (t *history) nothing(objects *sinks.Objects, until time.Time) string {
+	text := "nothing changed"
+	if objects.Namespace != "" {
+		text += " in " + objects.Namespace
+	}
+	if !t.begin.Time.IsZero() && t.since != "" {
+		text += " since " + t.clockOf(t.begin.Time)
+	}
+	if t.until != "" {
+		text += " until " + t.clockOf(until)
+	}
+	if t.user != "" || t.where != "" || len(t.ops) > 0 || objects.Selector != "" {
+		text += ", of what is asked for"
+	}
+	return text
+}
+
+var allOps = []string{change.Create.String(), change.Update.String(), change.Delete.String(), change.Read.String()}
+
+// end returns the time that --until names, or zero. It returns a fault.Usage if a flag is wrong.
+func (t *history) end() (time.Time, error) {
+	for _, op := range t.ops {
+		if !slices.Contains(allOps, op) {
+			return time.Time{}, fault.Usagef("--op is %q, but must be c, u, d or r, or several of them: c,d", op)
+		}
+	}
+	if t.until == "" {
+		return time.Time{}, nil
+	}
+	if t.follow {
+		return time.Time{}, fault.Usage("--until ends the history, and --follow goes on: give one of them")
+	}
+	m, err := cli.ParseMoment("--until", t.until, moment.Times)
+	if err == nil && !t.begin.Time.IsZero() && t.since != "" && m.Time.Before(t.begin.Time) {
+		err = fault.Usagef("--until %s is before --since %s", t.until, t.since)
+	}
+	return m.Time, err
+}
+
+// loggedBy returns until when changes are read. By the cluster's clock, changes of a time may be logged at any later time.
+func (t *history) loggedBy(until time.Time) time.Time {
+	if t.clock == "happened" {
+		return time.Time{}
+	}
+	return until
 }
 
 // past returns the changes in the log, sorted.
@@ -88,6 +171,9 @@ func (t *history) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		if q.After, err = t.start(ctx, c, r, q.Resources); err != nil {
 			return nil, err
 		}
+	}
+	if t.screen != nil && t.folded && !t.showsStatus {
+		return t.incident(ctx, c, r, q)
 	}
 	var past lines
 	var deletions []*deletion

@@ -84,7 +84,7 @@ func TestAHistoryWithoutImagesSeparatesLives(t *testing.T) {
 	}
 	log := livesLog{past: []sinks.Logged{logged(change.Create, "u-1", 1, "1"), logged(change.Delete, "u-1", 2, ""), logged(change.Create, "u-2", 3, "2")},
 		next: []sinks.Logged{logged(change.Update, "u-2", 4, "3")}}
-	p := history{changes{printer: *printing(t, "diff", "never"), follow: true, refreshed: time.Now().Add(time.Hour)}}
+	p := history{changes: changes{printer: *printing(t, "diff", "never"), follow: true, refreshed: time.Now().Add(time.Hour)}}
 	p.Format, p.events.Remember = "diff", true
 	p.labelled, _ = new(sinks.Objects).Labelled()
 	var out bytes.Buffer

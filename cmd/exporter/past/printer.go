@@ -115,6 +115,21 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 
 // entry returns the text of a change for a terminal: one line in a table, or a line with the differences below it.
 func (p *printer) entry(e *query.Event) (plain.Own, error) {
+	var lines []query.Line
+	var err error
+	if e.Op == "u" && e.Before != nil && e.After != nil {
+		lines, err = query.Lines(e.Before, e.After, p.all)
+	}
+	line := p.line(e)
+	if p.flags.Format == "table" {
+		line.What = inWords(lines)
+		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
+	}
+	return line.Lines(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines, p.flags.screen.Columns()), err
+}
+
+// line returns the line of a change, without what differs.
+func (p *printer) line(e *query.Event) screen.Change {
 	op, _ := change.ParseOp(e.Op)
 	line := screen.Change{Time: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, Author: e.By.Text(e.Managers)}
 	if p.showsLogged {
@@ -132,14 +147,5 @@ func (p *printer) entry(e *query.Event) (plain.Own, error) {
 	if e.Note != "" {
 		line.Remarks = append(line.Remarks, e.Note)
 	}
-	var lines []query.Line
-	var err error
-	if e.Op == "u" && e.Before != nil && e.After != nil {
-		lines, err = query.Lines(e.Before, e.After, p.all)
-	}
-	if p.flags.Format == "table" {
-		line.What = inWords(lines)
-		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
-	}
-	return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines), err
+	return line
 }

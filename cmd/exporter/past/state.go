@@ -68,13 +68,18 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, 
 		return err
 	}
 	out, end := p.page(c.OutOrStdout(), false)
-	count := 0
-	if err := state.Objects(func(*query.Object) error { count++; return nil }); err != nil {
+	count, answered := 0, map[string]bool{}
+	if err := state.Objects(answers(&count, answered)); err != nil {
 		return err
 	}
 	if len(objects.Names) > 0 && count == 0 {
 		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(objects.Names, ", "), target, inNamespace(objects.Namespace))
 		return notFound(ctx, reader, &objects, state.Coverage, text)
+	}
+	if count == 0 {
+		if err := checkKnown(ctx, reader, &objects, state.Coverage, answered); err != nil {
+			return err
+		}
 	}
 	s := &stateWriter{pastFlags: p, w: bufio.NewWriter(out), full: full, namesTypes: len(objects.Resources) > 1,
 		isOne: len(objects.Names) == 1 && count == 1}
@@ -84,7 +89,19 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, 
 	if err := s.w.Flush(); err != nil {
 		return err
 	}
-	return end()
+	if err := end(); err != nil || count == 0 {
+		return err
+	}
+	return checkKnown(ctx, reader, &objects, state.Coverage, answered)
+}
+
+// answers counts the objects of an answer, and adds their names.
+func answers(count *int, answered map[string]bool) func(*query.Object) error {
+	return func(o *query.Object) error {
+		*count++
+		answered[o.Resource+"/"+o.Name] = true
+		return nil
+	}
 }
 
 // readStates reads states. On a terminal it shows how much of the log was read.

@@ -1,7 +1,6 @@
 package past
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/screen"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -31,8 +31,16 @@ func (t *changes) ignores(c *cobra.Command) func(resource string, since time.Tim
 // remarkRequests says which time the audit events cover.
 func (p *pastFlags) remarkRequests(errs io.Writer, q *query.Requests) {
 	if q.Known() {
-		p.addRemark(errs, fmt.Sprintf("audit events are there from %s to %s", q.Coverage.Since.Format(time.RFC3339), q.Coverage.Last.Format(time.RFC3339)))
+		p.addRemark(errs, "audit events are there from "+p.clockOf(q.Coverage.Since)+" to "+p.clockOf(q.Coverage.Last))
 	}
+}
+
+// clockOf returns a time as the answer shows times: local on a terminal.
+func (p *pastFlags) clockOf(t time.Time) string {
+	if p.screen != nil {
+		return screen.Clock(t, time.Now())
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // ignoredBy returns the resources whose updates the settings may leave out of the log. "*" stands for all.

@@ -1,0 +1,142 @@
+package past
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/incident"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
+	"kubecdc/internal/suggest"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// controlled are the types of objects that a type of objects controls.
+var controlled = map[string][]string{
+	"deployments.apps": {"replicasets.apps", "pods"}, "replicasets.apps": {"pods"}, "statefulsets.apps": {"pods"}, "daemonsets.apps": {"pods"},
+	"jobs.batch": {"pods"}, "cronjobs.batch": {"jobs.batch", "pods"}, "replicationcontrollers": {"pods"}}
+
+// incident returns the view of an incident, as lines of a terminal.
+func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (all []line, err error) {
+	b := &incident.Builder{User: t.user, AllFields: t.all, Stepwise: q.Name != ""}
+	add := func(l *sinks.Logged, requester *query.Who) error {
+		e, err := t.event(l, requester)
+		if err != nil {
+			return err
+		}
+		return b.Add(l, e)
+	}
+	if err = t.read(ctx, c, r, q, add); err != nil {
+		return nil, err
+	}
+	if children := controlled[strings.Join(q.Resources, ",")]; q.Name != "" && t.user == "" && r.FindsObjects() && len(children) > 0 {
+		b.Only()
+		owned := sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}
+		if err := r.Changes(ctx, owned, func(l *sinks.Logged) error { return add(l, nil) }); err != nil {
+			return nil, err
+		}
+	}
+	v, err := b.End(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range v.Entries {
+		all = append(all, line{text: t.happening(e, t.screen.Columns(), time.Now())})
+	}
+	if slices.ContainsFunc(v.Entries, func(e *incident.Entry) bool { return e.Fold != nil && !e.Fold.Listed }) {
+		t.addRemark(c.ErrOrStderr(), "a line with … has several changes: --status shows each")
+	}
+	if text := unnamed(v.Unnamed); text != "" {
+		t.addRemark(c.ErrOrStderr(), text)
+	}
+	return all, nil
+}
+
+// happening returns the text of an entry.
+func (p *printer) happening(e *incident.Entry, columns int, now time.Time) plain.Own {
+	if e.Fold != nil {
+		return folded(e.Fold, columns, p.colours, now) + "\n"
+	}
+	line := p.line(e.Event)
+	if e.Cause != "" {
+		line.Remarks = append(line.Remarks, e.Cause)
+	}
+	return line.Lines(columns, p.colours, now) + "\n" + p.flags.below(p.colours, e.Lines, columns)
+}
+
+// folded returns the line of several changes: "3 po of deploy/web -n shop  3 created, 2 Running → CrashLoopBackOff".
+func folded(f *incident.Fold, columns int, colours *screen.Colours, now time.Time) plain.Own {
+	what := f.Name
+	switch {
+	case f.Listed:
+		what = english.Plural(f.Objects, "object", "") + " found by first lists"
+	case f.Name != "":
+		what = screen.Object(f.Resource, f.Name)
+	default:
+		if what = fmt.Sprintf("%d %s", f.Objects, suggest.Short(f.Resource)); f.Owner != "" {
+			what += " of " + f.Owner
+		}
+	}
+	parts := []screen.Part{{Text: screen.Clock(f.First, now) + " ", Paint: colours.Dim}, {Text: "… "}, {Text: what, Paint: colours.Title}}
+	if f.Namespace != "" {
+		parts = append(parts, screen.Part{Text: " -n " + f.Namespace, Paint: colours.Dim})
+	}
+	did := happened(f)
+	for i, text := range did {
+		if i < len(did)-1 {
+			text += ", "
+		}
+		if i == 0 {
+			text = "  " + text
+		}
+		parts = append(parts, screen.Part{Text: text})
+	}
+	if f.Author != "" {
+		parts = append(parts, screen.Part{Text: "  by " + f.Author, Paint: colours.Dim})
+	}
+	return screen.Wrap(columns, len(time.TimeOnly)+3, parts...)
+}
+
+// happened says in words what several changes did.
+func happened(f *incident.Fold) (all []string) {
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{f.Created, "created"}, {f.Deleted, "deleted"}} {
+		switch {
+		case n.n > 0 && f.Name != "":
+			all = append(all, n.what)
+		case n.n > 0:
+			all = append(all, fmt.Sprintf("%d %s", n.n, n.what))
+		}
+	}
+	if all = append(all, f.Status...); f.Updates > 0 {
+		all = append(all, english.Plural(f.Updates, "update", ""))
+	}
+	if len(f.Fields) > 0 && f.Fields[0] != "" {
+		all[len(all)-1] += " of " + strings.Join(f.Fields, ", ")
+	}
+	return all
+}
+
+// unnamed says which changes have no author.
+func unnamed(changes map[change.Op]int) string {
+	var all []string
+	for _, op := range []change.Op{change.Create, change.Update, change.Delete} {
+		if n := changes[op]; n > 0 {
+			all = append(all, english.Plural(n, map[change.Op]string{change.Create: "creation", change.Update: "update", change.Delete: "deletion"}[op], ""))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "without a name: " + english.OxfordWordSeries(all, "and") + " (audit events tell who: exporter help who)"
+}

@@ -1,0 +1,234 @@
+package incident
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/cells"
+	"kubecdc/internal/rawjson"
+	"kubecdc/internal/suggest"
+	"kubecdc/query"
+)
+
+// Fold is what followed by itself: the changes of one object's status, or of the objects of one type that one owner has.
+type Fold struct {
+	First, Last               time.Time
+	Resource, Namespace, Name string // Name is empty for several objects
+	Owner                     string // deploy/web, or empty
+	Objects, Created, Deleted int
+	Updates                   int
+	Status                    []string // what the columns of kubectl get show: Running → CrashLoopBackOff
+	Listed                    bool     // the first lists found the objects
+	Author                    string   // who made changes that are alike, to several objects
+	Fields                    []string // that they changed
+}
+
+// owner is the object that controls another one.
+type owner struct {
+	APIVersion, Kind, Name, UID string
+	Controller                  bool
+}
+
+// object is an object whose changes are folded.
+type object struct {
+	resource, namespace, name, uid string
+	first, last                    []byte // the states between which the changes are
+	created, deleted               bool
+	updates                        int
+	from, to                       time.Time
+	seen                           []string // what the leading column showed
+}
+
+// ownerOf returns the controller of an object, or nil.
+func ownerOf(body []byte) *owner {
+	raw := rawjson.Member(rawjson.Member(body, "metadata"), "ownerReferences")
+	var all []owner
+	if raw == nil || json.Unmarshal(raw, &all) != nil {
+		return nil
+	}
+	if i := slices.IndexFunc(all, func(o owner) bool { return o.Controller }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+func (b *Builder) addListed(e *query.Event) {
+	if b.listed == nil {
+		b.listed = &Fold{First: e.Logged, Listed: true}
+	}
+	b.listed.Last = e.Logged
+	b.listed.Objects++
+}
+
+// step is how long nothing changes between two steps of a status.
+const step = 5 * time.Second
+
+// fold adds a change to those of its object.
+func (b *Builder) fold(e *query.Event, after []byte) {
+	key := e.UID
+	o := b.objects[key]
+	if o != nil && b.isSubject() && e.Time.Sub(o.to) > step && len(transition(o)) > 0 { // the next step begins
+		b.objects[fmt.Sprint(key, " ", len(b.objects))], o = o, nil
+	}
+	if o == nil {
+		o = &object{resource: e.Resource, namespace: e.Namespace, name: e.Name, uid: e.UID, from: e.Time, first: bytes.Clone(e.Before)}
+		o.see(o.first)
+		b.objects[key] = o
+	}
+	o.to, o.last = e.Time, append(o.last[:0], after...)
+	o.see(after)
+	switch op, _ := change.ParseOp(e.Op); op {
+	case change.Create:
+		o.created, o.first = true, nil
+	case change.Delete:
+		o.deleted = true
+	default:
+		o.updates++
+	}
+}
+
+// root returns the owner of all that an object's owners are in, or nil.
+func (b *Builder) root(uid string) (found *owner) {
+	for range 5 {
+		next := b.owners[uid]
+		if next == nil {
+			break
+		}
+		found, uid = next, next.UID
+	}
+	return found
+}
+
+// folds returns what followed by itself.
+func (b *Builder) folds() (all []*Fold) {
+	groups := map[string][]*object{}
+	for key, o := range b.objects {
+		if !b.has(o.uid) {
+			continue
+		}
+		if root := b.root(o.uid); root != nil {
+			key = root.UID + " " + o.resource
+		}
+		groups[key] = append(groups[key], o)
+	}
+	for _, objects := range groups {
+		slices.SortFunc(objects, func(x, y *object) int { return cmp.Or(x.from.Compare(y.from), cmp.Compare(x.name, y.name)) })
+		f := &Fold{First: objects[0].from, Resource: objects[0].resource, Namespace: objects[0].namespace, Objects: len(objects)}
+		if root := b.root(objects[0].uid); root != nil {
+			f.Owner = root.text()
+		}
+		if len(objects) == 1 {
+			f.Name = objects[0].name
+		}
+		for _, o := range objects {
+			f.add(o)
+		}
+		f.Status = transitions(objects)
+		all = append(all, f)
+	}
+	if b.listed != nil && b.User == "" {
+		all = append(all, b.listed)
+	}
+	return all
+}
+
+// mostAlike is how many changes that are alike are shown one by one.
+const mostAlike = 5
+
+// alike is what changes have in common that one script makes.
+type alike struct{ op, resource, namespace, author, fields string }
+
+// foldAlike folds the changes that somebody made to the same fields of several objects, or several times.
+func (v *View) foldAlike() {
+	groups := map[alike][]*Entry{}
+	kindOf := func(e *Entry) alike {
+		var fields []string
+		for _, l := range e.Lines {
+			if l.Path != "" {
+				fields = append(fields, l.Path)
+			}
+		}
+		return alike{e.Event.Op, e.Event.Resource, e.Event.Namespace, e.Event.By.Text(e.Event.Managers), strings.Join(fields, ", ")}
+	}
+	for _, e := range v.Entries {
+		groups[kindOf(e)] = append(groups[kindOf(e)], e)
+	}
+	v.Entries = slices.DeleteFunc(v.Entries, func(e *Entry) bool { return len(groups[kindOf(e)]) > mostAlike })
+	for a, all := range groups {
+		if len(all) <= mostAlike {
+			continue
+		}
+		f := &Fold{First: all[0].Time, Last: all[0].Time, Resource: a.resource, Namespace: a.namespace, Author: a.author, Fields: strings.Split(a.fields, ", ")}
+		names := map[string]bool{}
+		for _, e := range all {
+			names[e.Event.Name] = true
+			if e.Time.Before(f.First) {
+				f.First = e.Time
+			}
+			if e.Time.After(f.Last) {
+				f.Last = e.Time
+			}
+			switch op, _ := change.ParseOp(a.op); op {
+			case change.Create:
+				f.Created++
+			case change.Delete:
+				f.Deleted++
+			default:
+				f.Updates++
+			}
+		}
+		f.Objects = len(names)
+		v.Entries = append(v.Entries, &Entry{Time: f.First, Fold: f})
+	}
+}
+
+func (f *Fold) add(o *object) {
+	if o.to.After(f.Last) {
+		f.Last = o.to
+	}
+	if f.Updates += o.updates; o.created {
+		f.Created++
+	}
+	if o.deleted {
+		f.Deleted++
+	}
+}
+
+// transitions says in the columns of kubectl get how objects changed: "2 Running → CrashLoopBackOff".
+func transitions(objects []*object) (all []string) {
+	numbers := map[string]int{}
+	for _, o := range objects {
+		if o.deleted {
+			continue
+		}
+		for _, text := range transition(o) {
+			if numbers[text]++; numbers[text] == 1 {
+				all = append(all, text)
+			}
+		}
+	}
+	if len(objects) == 1 {
+		return all
+	}
+	slices.SortStableFunc(all, func(x, y string) int { return numbers[y] - numbers[x] })
+	for i, text := range all {
+		all[i] = fmt.Sprintf("%d %s", numbers[text], text)
+	}
+	return all
+}
+
+// text returns the owner as commands take it: deploy/web.
+func (o *owner) text() string {
+	kind := strings.ToLower(o.Kind)
+	if like := suggest.Like(kind, slices.Collect(maps.Keys(cells.BuiltIn()))); len(like) == 1 {
+		kind = suggest.Short(like[0])
+	}
+	return kind + "/" + o.Name
+}

@@ -1,0 +1,230 @@
+// Package incident is what happened in a part of a log, for people who have an incident. It has the changes of specs and data with who made
+// them. What followed by itself is folded. It knows no terminal.
+package incident
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// View is what happened, by time.
+type View struct {
+	Entries []*Entry
+	Unnamed map[change.Op]int // changes of Entries that nothing names the author of
+}
+
+// Entry is a change, or several that are folded.
+type Entry struct {
+	Time  time.Time
+	Event *query.Event // a change, without bodies, or nil
+	Lines []query.Line // what an update changed
+	Cause string       // why an object was deleted, or empty
+	Fold  *Fold        // several changes, or nil
+
+	seen     time.Time
+	version  change.ResourceVersion
+	deletion *query.Deletion
+}
+
+// Builder makes a view of changes, which it gets in the order of the log.
+type Builder struct {
+	User      string // only this user's changes
+	AllFields bool   // also bookkeeping
+	Stepwise  bool   // each step of a status, as for a view of one object
+
+	entries []*Entry
+	objects map[string]*object // whose changes are folded, by uid
+	owners  map[string]*owner  // by the uid of the owned object
+	listed  *Fold
+	only    map[string]bool // by uid: objects that alone are shown with what they control. nil stands for all
+}
+
+// Add adds a change. Its event names who made it.
+func (b *Builder) Add(l *sinks.Logged, e *query.Event) error {
+	if b.objects == nil {
+		b.objects, b.owners = map[string]*object{}, map[string]*owner{}
+	}
+	body := l.After
+	if body == nil {
+		body = e.Before
+	}
+	own := ownerOf(body)
+	if own != nil {
+		b.owners[e.UID] = own
+	}
+	if l.Op == change.Read && !b.isSubject() {
+		b.addListed(e)
+		return nil
+	}
+	if b.User != "" && l.Op != change.Delete && !e.By.Is(b.User) {
+		return nil
+	}
+	now := &Entry{Time: e.Time, Event: e, seen: l.Time, version: e.ResourceVersion}
+	if l.Op == change.Update && e.Before != nil && e.After != nil {
+		var err error
+		if now.Lines, err = b.lines(l, e); err != nil {
+			return err
+		}
+	}
+	if b.isSubject() {
+		own = nil // shown for its own sake
+	}
+	if follows(l, e, now.Lines, own) && (b.User == "" || l.Op != change.Delete) {
+		b.fold(e, l.After)
+		return nil
+	}
+	if l.Op == change.Delete {
+		c := *l
+		c.Key, c.Value, c.JSONKey, c.JSONValue, c.Headers = nil, nil, nil, nil, nil
+		c = c.Clone()
+		now.deletion = query.DeletionOf(&c, e.By)
+	}
+	e.Before, e.After = nil, nil
+	b.entries = append(b.entries, now)
+	return nil
+}
+
+// Only limits the view to the objects that were added so far, and what they control.
+func (b *Builder) Only() {
+	b.only = map[string]bool{}
+	for _, o := range b.objects {
+		b.only[o.uid] = true
+	}
+	for _, e := range b.entries {
+		b.only[e.Event.UID] = true
+	}
+}
+
+// isSubject reports whether the objects that are added are those that the view is about, and not what they control.
+func (b *Builder) isSubject() bool { return b.Stepwise && b.only == nil }
+
+// has reports whether an object is in the view.
+func (b *Builder) has(uid string) bool {
+	root := b.root(uid)
+	return b.only == nil || b.only[uid] || root != nil && b.only[root.UID]
+}
+
+// lines returns what an update changed. It returns nil for a change of the status, which is known without a comparison.
+func (b *Builder) lines(l *sinks.Logged, e *query.Event) ([]query.Line, error) {
+	if !b.AllFields && onlyStatus(string(l.Provenance.Fields)) {
+		return nil, nil
+	}
+	return query.Lines(e.Before, e.After, b.AllFields)
+}
+
+// onlyStatus reports whether a list of changed fields has only the status.
+func onlyStatus(fields string) bool {
+	for field := range strings.SplitSeq(fields, ",") {
+		if field != "status" && !strings.HasPrefix(field, "status.") {
+			return false
+		}
+	}
+	return true
+}
+
+// isConsequence reports whether components write a field when another one changes: the status, a Pod's node, a Deployment's revision.
+func isConsequence(line query.Line) bool {
+	const revision = `"deployment.kubernetes.io/revision"`
+	switch path := line.Path; path {
+	case "", "status", "spec.nodeName", "metadata.annotations[" + revision + "]":
+		return true
+	case "metadata.annotations":
+		return len(line.Parts) == 1 && strings.HasPrefix(line.Parts[0].Text, "{"+revision+":") && !strings.Contains(line.Parts[0].Text, ",")
+	default:
+		return strings.HasPrefix(path, "status.")
+	}
+}
+
+// consequences are resources that are made of others.
+var consequences = []string{"endpoints", "endpointslices.discovery.k8s.io"}
+
+// follows reports whether a change followed others by itself: one of a status, or of an object that another one controls. What a person may
+// have done to the latter does not.
+func follows(l *sinks.Logged, e *query.Event, lines []query.Line, own *owner) bool {
+	isStatus := l.Op == change.Update && e.Before != nil && !slices.ContainsFunc(lines, func(line query.Line) bool { return !isConsequence(line) })
+	return isStatus || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
+}
+
+// isPersons reports whether a person may have made a change, or have asked for it. Users of components begin with "system:". If no user is
+// known, only kubectl's field managers show a person.
+func isPersons(w *query.Who, managers []string) bool {
+	if isUnknown(w) {
+		return slices.ContainsFunc(managers, func(name string) bool { return strings.HasPrefix(name, "kubectl") })
+	}
+	users := w.Users
+	if w.User != "" {
+		users = []string{w.User}
+	}
+	return slices.ContainsFunc(users, func(user string) bool { return !strings.HasPrefix(user, "system:") }) || w.AskedBy != nil && isPersons(w.AskedBy, nil)
+}
+
+// begins reports whether an update is only the beginning of a deletion, or a step of it.
+func begins(lines []query.Line) bool {
+	return len(lines) > 0 && !slices.ContainsFunc(lines, func(line query.Line) bool { return !strings.HasPrefix(line.Path, "metadata.deletion") })
+}
+
+// End returns the view of all changes. It reads why objects were deleted.
+func (b *Builder) End(ctx context.Context, r sinks.Reader) (*View, error) {
+	v := &View{Unnamed: map[change.Op]int{}}
+	var deletions []*query.Deletion
+	gone := map[string]bool{}
+	for _, e := range b.entries {
+		if e.deletion != nil {
+			deletions, gone[e.Event.UID] = append(deletions, e.deletion), true
+		}
+	}
+	if err := query.Causes(ctx, r, deletions); err != nil {
+		return nil, err
+	}
+	for _, e := range b.entries {
+		if e.deletion != nil {
+			e.Cause = e.deletion.Cause
+		}
+		switch {
+		case !b.has(e.Event.UID):
+			continue
+		case e.deletion != nil && b.User != "" && !e.deletion.Requester.Is(b.User), begins(e.Lines) && gone[e.Event.UID]:
+			continue
+		case e.Cause != "" && b.owners[e.Event.UID] != nil && !b.Stepwise:
+			b.fold(e.Event, nil)
+			continue
+		}
+		if op, _ := change.ParseOp(e.Event.Op); e.Cause == "" && len(e.Event.Managers) == 0 && op != change.Read && isUnknown(e.Event.By) {
+			v.Unnamed[op]++
+		}
+		v.Entries = append(v.Entries, e)
+	}
+	v.foldAlike()
+	for _, f := range b.folds() {
+		v.Entries = append(v.Entries, &Entry{Time: f.First, Fold: f})
+	}
+	slices.SortStableFunc(v.Entries, (*Entry).compare)
+	return v, nil
+}
+
+func isUnknown(w *query.Who) bool {
+	return w == nil || w.Grade == query.Manager || w.Grade == query.Unknown
+}
+
+func (e *Entry) isListed() bool { return e.Fold != nil && e.Fold.Listed }
+
+// compare orders entries by time. What the first lists found comes first. What was done comes before what followed.
+func (e *Entry) compare(other *Entry) int {
+	if e.isListed() != other.isListed() { // objects have times in seconds, and lists in milliseconds
+		return map[bool]int{true: -1, false: 1}[e.isListed()]
+	}
+	if e.Fold == nil || other.Fold == nil {
+		isFold := func(e *Entry) int { return map[bool]int{true: 1}[e.Fold != nil] }
+		return cmp.Or(e.Time.Compare(other.Time), isFold(e)-isFold(other), e.seen.Compare(other.seen), e.version.Compare(other.version))
+	}
+	f, g := e.Fold, other.Fold
+	return cmp.Or(e.Time.Compare(other.Time), cmp.Compare(f.Namespace, g.Namespace), cmp.Compare(f.Owner+f.Name, g.Owner+g.Name),
+		cmp.Compare(f.Resource, g.Resource), cmp.Compare(f.Author+strings.Join(f.Fields, ","), g.Author+strings.Join(g.Fields, ",")))
+}
