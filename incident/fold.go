@@ -118,6 +118,7 @@ func (b *Builder) folds() (all []*Fold) {
 		}
 		groups[key] = append(groups[key], o)
 	}
+	b.gather(groups)
 	for _, objects := range groups {
 		slices.SortFunc(objects, func(x, y *object) int { return cmp.Or(x.from.Compare(y.from), cmp.Compare(x.name, y.name)) })
 		f := &Fold{First: objects[0].from, Resource: objects[0].resource, Namespace: objects[0].namespace, Objects: len(objects)}
@@ -186,6 +187,24 @@ func (v *View) foldAlike() {
 		}
 		f.Objects = len(names)
 		v.Entries = append(v.Entries, &Entry{Time: f.First, Fold: f})
+	}
+}
+
+// gather joins objects of one type without an owner, if there are many in a namespace.
+func (b *Builder) gather(groups map[string][]*object) {
+	alone := map[string][]string{} // keys of groups, by type and namespace
+	for key, objects := range groups {
+		if o := objects[0]; b.root(o.uid) == nil && !b.Stepwise {
+			alone[o.resource+" "+o.namespace] = append(alone[o.resource+" "+o.namespace], key)
+		}
+	}
+	for name, keys := range alone {
+		for _, key := range keys {
+			if len(keys) > mostAlike {
+				groups[name] = append(groups[name], groups[key]...)
+				delete(groups, key)
+			}
+		}
 	}
 }
 

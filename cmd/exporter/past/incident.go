@@ -74,7 +74,7 @@ func (p *printer) happening(e *incident.Entry, columns int, now time.Time) plain
 
 // folded returns the line of several changes: "3 po of deploy/web -n shop  3 created, 2 Running → CrashLoopBackOff".
 func folded(f *incident.Fold, columns int, colours *screen.Colours, now time.Time) plain.Own {
-	what := f.Name
+	var what string
 	switch {
 	case f.Listed:
 		what = english.Plural(f.Objects, "object", "") + " found by first lists"
