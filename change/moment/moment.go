@@ -5,6 +5,7 @@ package moment
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ var forms = []struct {
 }{
 	{Times, "2026-11-22T10:53:56Z", "a time; without Z or an offset in the zone of this machine"},
 	{Times, "2026-11-22", "the start of a day; also yesterday, monday, 2026-11-22 10:53 +0200, or 10:53 of today"},
-	{Times, "2h", "how long ago: 30s, 90m, 7d, 1w, 2h ago"},
+	{Times, "2h", "how long ago: 30s, 90m, 1.5h, 7d, 1 hour ago; or @1764416000, Unix time"},
 	{Versions, "123456", "a resourceVersion"},
 	{Checkpoints, "0/1234", "a checkpoint, as exporter checkpoints list names it"},
 	{Start, "start", "the start of the log"},
@@ -105,8 +106,11 @@ func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 			return Moment{Batch: &Batch{n, b}}, Checkpoints, nil
 		}
 	}
-	if back, err := model.ParseDuration(strings.TrimSuffix(text, " ago")); err == nil {
-		return Moment{Time: now.Add(-time.Duration(back)).Truncate(time.Second)}, Times, nil
+	if back, ok := durationOf(text); ok {
+		return Moment{Time: now.Add(-back).Truncate(time.Second)}, Times, nil
+	}
+	if seconds, err := strconv.ParseFloat(strings.TrimPrefix(text, "@"), 64); err == nil && text[0] == '@' && seconds > 0 && seconds < 1e11 {
+		return since(text, time.UnixMilli(int64(seconds*1000)), now)
 	}
 	t, isLocal, err := parseTime(text, now)
 	switch {
@@ -116,13 +120,52 @@ func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 		return Moment{}, none, nil
 	case isLocal && f&Zoned != 0:
 		return Moment{}, Times, &unclearError{text, "has no date and offset", []time.Time{t}}
-	case t.After(now):
-		return Moment{}, Times, fmt.Errorf("%s has not come yet: now is the end of the log", text)
+	}
+	return since(text, t, now)
+}
+
+// since returns a time that has come.
+func since(text string, t, now time.Time) (Moment, Form, error) {
+	if t.After(now) {
+		why := text + " has not come yet: now is the end of the log"
+		if before := t.AddDate(0, 0, -1); undated.MatchString(text) && !before.After(now) {
+			why += ", and yesterday " + text + " was the last one"
+		}
+		return Moment{}, Times, errors.New(why)
 	}
 	if t.IsZero() { // which would be the end of the log
 		t = t.Add(1)
 	}
 	return Moment{Time: t}, Times, nil
+}
+
+var undated = regexp.MustCompile(`^\d\d?:`)
+
+// amount is a part of a duration in words, such as 1.5h or 10 minutes.
+var amount = regexp.MustCompile(`^(\d+(?:\.\d+)?) ?(s|m|h|d|w|secs?|mins?|hrs?|seconds?|minutes?|hours?|days?|weeks?)(?: |$|(\d))`)
+
+var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+
+// durationOf reads how long ago something was: 2h, -2h, 1.5h, 10min, 1 hour 30 minutes ago.
+func durationOf(text string) (ago time.Duration, ok bool) {
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(text, "-"), " ago"))
+	if d, err := model.ParseDuration(text); err == nil {
+		return time.Duration(d), true
+	}
+	for text != "" {
+		m := amount.FindStringSubmatch(text)
+		if m == nil {
+			return 0, false
+		}
+		n, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || n > 1e6 {
+			return 0, false
+		}
+		ago += time.Duration(n * float64(units[m[2][0]]))
+		text = strings.TrimSpace(text[len(m[0])-len(m[3]):])
+		ok = true
+	}
+	return ago, ok
 }
 
 // layouts are those of times after a date. A blank may stand for the T.

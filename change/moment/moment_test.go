@@ -40,6 +40,14 @@ func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
 		"11:59:59":             {moment.Times, isAt("2026-06-01T09:59:59Z")},
 
 		"2h ago":                   {moment.Times, isAt("2026-06-01T08:00:00Z")},
+		"-2h":                      {moment.Times, isAt("2026-06-01T08:00:00Z")},
+		"1.5h":                     {moment.Times, isAt("2026-06-01T08:30:00Z")},
+		"10min":                    {moment.Times, isAt("2026-06-01T09:50:00Z")},
+		"1 hour ago":               {moment.Times, isAt("2026-06-01T09:00:00Z")},
+		"1 hour 30 minutes ago":    {moment.Times, isAt("2026-06-01T08:30:00Z")},
+		"2 days":                   {moment.Times, isAt("2026-05-30T10:00:00Z")},
+		"1h30min":                  {moment.Times, isAt("2026-06-01T08:30:00Z")},
+		"@1764416000":              {moment.Times, isAt("2025-11-29T11:33:20Z")},
 		"today":                    {moment.Times, isAt("2026-05-31T22:00:00Z")},
 		"yesterday":                {moment.Times, isAt("2026-05-30T22:00:00Z")},
 		"Yesterday 10:30":          {moment.Times, isAt("2026-05-31T08:30:00Z")},
@@ -117,10 +125,20 @@ func isAt(text string) func(moment.Moment) bool {
 }
 
 func TestNoMoment(t *testing.T) {
-	for _, text := range []string{"", "tomorrow", "ago", "2 ago", "yesterday ago", "monx", "today 13:00", "yesterday 25:00", "mon tue", "-2h", "0/x", "0/0", "-1/3", "0", "2026-06-01T10:00:01Z",
-		"12:01", "2026-06-02", "2026-06-31", "7 d", "-7d", "2026-06-01T"} {
+	for _, text := range []string{"", "tomorrow", "ago", "2 ago", "yesterday ago", "monx", "today 13:00", "yesterday 25:00", "mon tue", "0/x", "0/0", "-1/3", "0", "2026-06-01T10:00:01Z",
+		"12:01", "2026-06-02", "2026-06-31", "2026-06-01T"} {
 		if m, err := all.Parse(text, noon); err == nil {
 			t.Errorf("%q is read as %+v", text, m)
+		}
+	}
+}
+
+// Who asks at night for a time of the evening means yesterday's.
+func TestATimeThatHasNotComeOffersYesterdays(t *testing.T) {
+	for text, want := range map[string]bool{"23:30": true, "23:30:01": true, "2026-06-01T23:30:00": false, "@99999999999": false} {
+		_, err := moment.Times.Parse(text, noon)
+		if err == nil || strings.Contains(err.Error(), "yesterday "+text) != want || !strings.Contains(err.Error(), "has not come yet") {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
