@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"replay":     {"change", "checkpoint", "sinks"},
 	"serve":      {"change", "query", "sinks"},
 	"incident":   {"change", "query", "sinks"},
+	"restore":    {"change", "query"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
 	"rbac":       {"audit", "change", "checkpoint", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},

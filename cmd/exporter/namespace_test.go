@@ -21,7 +21,7 @@ func TestEveryHelpSaysWhatAMissingNamespaceMeans(t *testing.T) {
 			t.Errorf("%s takes -A and -n: %s", c.Name(), stderr)
 		}
 	}
-	if said != 10 {
+	if said != 11 {
 		t.Errorf("%d commands select namespaces", said)
 	}
 }

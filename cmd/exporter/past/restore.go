@@ -1,0 +1,255 @@
+package past
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kubecdc/cmd/exporter/cli"
+	"kubecdc/config"
+	"kubecdc/internal/cells"
+	"kubecdc/internal/fault"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/suggest"
+	"kubecdc/query"
+	"kubecdc/restore"
+	"kubecdc/sinks"
+)
+
+var restoreHelp = `Show how an object gets back the state that it had, from the log alone.
+
+  exporter restore deploy/web -n shop --at 2h
+  exporter restore cm/app -n shop --at 10:30 -o yaml | kubectl replace -f -
+
+It shows what would change, and the command that does it: kubectl replace, create if the
+object is gone, or delete if it did not exist then. It changes nothing itself. replace
+also removes what was added since. kubectl apply would leave that in.
+
+What servers and controllers set is not put back: the address of a Service, the volume of
+a claim, the node of a Pod, the replicas that an autoscaler sets, a dead owner. Nor are
+fields that the settings ignore.
+
+An object is refused if the log lacks a part of it (redacted, only metadata, too large).
+` + pastHelp
+
+// restoring is the command exporter restore.
+type restoring struct {
+	pastFlags
+	moment string
+}
+
+// NewRestore returns the command exporter restore.
+func NewRestore() *cobra.Command {
+	p := &restoring{}
+	c := &cobra.Command{Use: "restore --at TIME TYPE/NAME [flags]", Short: "Show how an object gets back its earlier state", Long: restoreHelp,
+		Args: cli.Args(1, 2), RunE: func(c *cobra.Command, args []string) error { return p.run(c.Context(), c, args) }}
+	c.Flags().StringVar(&p.moment, "at", "", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+	p.moments(c)
+	return p.flags(c, "diff", "yaml", "json")
+}
+
+func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) error {
+	if p.moment == "" {
+		return fault.Usage("restore needs --at: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+	}
+	target, err := p.target("--at", p.moment)
+	if err != nil {
+		return err
+	}
+	r, objects, err := p.open(ctx, c, args)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if len(objects.Names) != 1 {
+		return fault.Usage("restore needs one object: exporter restore deploy/web -n shop --at 2h")
+	}
+	states, err := readStates(ctx, c, r, objects, target, query.Target{})
+	if err != nil {
+		return err
+	}
+	if err := p.printCoverage(c.ErrOrStderr(), states[0].Moment, states[0].Coverage, states[0].Missing); err != nil {
+		return err
+	}
+	then, err1 := onlyObject(states[0])
+	now, err2 := onlyObject(states[1])
+	if err := cmp.Or(err1, err2); err != nil {
+		return err
+	}
+	if then == nil && now == nil {
+		return notFound(ctx, r, &objects, states[1].Coverage, fmt.Sprintf("%s did not exist at %s, and does not now%s", objects.Names[0], target,
+			inNamespace(objects.Namespace)))
+	}
+	plan, err := p.plan(ctx, c, r, &objects, then, now)
+	if err != nil {
+		return err
+	}
+	if p.Format != "diff" {
+		return p.manifest(c, plan, objects.Names[0])
+	}
+	return p.explain(c, plan, then, now)
+}
+
+// onlyObject returns the object of a state, or nil. It returns a fault.Usage if there are several, in different namespaces.
+func onlyObject(s *query.State) (found *query.Object, err error) {
+	err = s.Objects(func(o *query.Object) error {
+		if found != nil {
+			return fault.Usagef("%s/%s exists in several namespaces: name one by -n", o.Resource, o.Name)
+		}
+		found = o
+		return nil
+	})
+	return found, err
+}
+
+func (p *restoring) plan(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, then, now *query.Object) (*restore.Plan, error) {
+	known, err := r.Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resource := objects.Resources[0]
+	o := restore.Options{}
+	if settings, _, err := config.Load(os.Environ(), c.Flags()); err == nil {
+		for _, field := range settings.Records.IgnoreFields {
+			if id, path, _ := strings.Cut(field, ":"); id == resource && !strings.Contains(path, "*") {
+				o.Ignored = append(o.Ignored, path)
+			}
+		}
+	}
+	var failed error
+	present := func(resource, namespace, name string) (found []*query.Object) {
+		q := sinks.Objects{Resources: []string{resource}, Namespace: namespace}
+		if name != "" {
+			q.Names = []string{resource + "/" + name}
+		}
+		states, err := query.ReadStates(ctx, r, query.Question{Objects: q}, query.Target{})
+		if err == nil {
+			err = states[0].Objects(func(o *query.Object) error { found = append(found, o); return nil })
+		}
+		failed = cmp.Or(failed, err)
+		return found
+	}
+	one := cmp.Or(then, now)
+	for _, id := range known {
+		if id != "horizontalpodautoscalers.autoscaling" || now == nil {
+			continue
+		}
+		for _, scaler := range present(id, one.Namespace, "") {
+			ref := cells.MemberAt(cells.Decoded(scaler.Body), "spec.scaleTargetRef")
+			like := suggest.Like(strings.ToLower(cells.TextOf(cells.MemberAt(ref, "kind"))), []string{resource})
+			o.Scaled = o.Scaled || len(like) == 1 && cells.TextOf(cells.MemberAt(ref, "name")) == one.Name
+		}
+	}
+	o.Owner = func(owner restore.Owner) string {
+		kind := owner.Kind
+		if group, _, found := strings.Cut(owner.APIVersion, "/"); found {
+			kind += "." + group
+		}
+		like := suggest.Like(kind, known)
+		if len(like) != 1 {
+			return ""
+		}
+		for _, found := range present(like[0], "", owner.Name) {
+			if found.Namespace == one.Namespace || found.Namespace == "" {
+				return found.UID
+			}
+		}
+		return ""
+	}
+	plan, err := restore.NewPlan(resource, then, now, o)
+	return plan, cmp.Or(failed, err)
+}
+
+// manifest prints the manifest alone.
+func (p *restoring) manifest(c *cobra.Command, plan *restore.Plan, name string) error {
+	switch plan.Verb {
+	case "":
+		return fmt.Errorf("%s is as it was: there is nothing to put back", name)
+	case "delete":
+		return fmt.Errorf("%s did not exist then, so it has no manifest: kubectl delete removes it", name)
+	}
+	body, err := json.Marshal(plan.Manifest)
+	if err != nil {
+		return err
+	}
+	text, err := p.Indented(json.RawMessage(body))
+	if err != nil {
+		return err
+	}
+	return cli.Write(c.OutOrStdout(), text)
+}
+
+// explain prints what would change, and the command.
+func (p *restoring) explain(c *cobra.Command, plan *restore.Plan, then, now *query.Object) error {
+	o := cmp.Or(then, now)
+	object := o.Resource + "/" + o.Name
+	if o.Namespace != "" {
+		object += " -n " + o.Namespace
+	}
+	colours, out := p.newColours(c.OutOrStdout()), c.OutOrStdout()
+	text := plain.Own("")
+	switch plan.Verb {
+	case "":
+		text = plain.Sprintf("%s is as it was: there is nothing to put back\n", object)
+	case "delete":
+		text = plain.Sprintf("%s did not exist then. This deletes it:\n  kubectl delete %s\n", object, object)
+	default:
+		before := []byte("{}")
+		if now != nil {
+			before = now.Body
+		}
+		lines, err := query.Lines(withoutStatus(before), []byte(cells.Compact(plan.Manifest)), false)
+		if err != nil {
+			return err
+		}
+		what := map[string]string{"create": "is gone", "replace": "differs"}[plan.Verb]
+		text = plain.Sprintf("%s %s:\n", object, what)
+		if width := unlimited; plan.Verb == "replace" {
+			if p.screen != nil {
+				width = p.screen.Columns()
+			}
+			text += differences(colours, lines, width)
+		}
+		text += plain.Sprintf("This puts it back:\n  %s -o yaml | kubectl %s -f -\n", p.command(c, object, then), plan.Verb)
+	}
+	for _, path := range plan.Left {
+		text += plain.Sprintf("# not put back, since others set it: %s\n", path)
+	}
+	if err := cli.Write(out, text); err != nil {
+		return err
+	}
+	if p.screen != nil {
+		return p.writeRemarks(p.screen)
+	}
+	return nil
+}
+
+// withoutStatus returns an object as manifests have it.
+func withoutStatus(body []byte) []byte {
+	text, err := shown(body, false)
+	if err != nil {
+		return body
+	}
+	return text
+}
+
+// command returns this command with a time that does not change.
+func (p *restoring) command(c *cobra.Command, object string, then *query.Object) string {
+	text := "exporter restore " + object + " --at " + p.moment
+	if target, err := p.target("--at", p.moment); err == nil && !target.Happened.IsZero() {
+		text = "exporter restore " + object + " --at " + target.Happened.UTC().Format(time.RFC3339Nano)
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "at" && f.Name != "namespace" && f.Name != "output" && f.Name != "all-namespaces" {
+			text += " --" + f.Name + "=" + f.Value.String()
+		}
+	})
+	return text
+}
