@@ -169,7 +169,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	scale(t, client, "alice", namespace, `{"spec":{"replicas":5}}`)
 	scale(t, client, "alice", namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
 	run.shows(t, `\d ~ deploy/web -n `+namespace+`  metadata.annotations, spec.t\S*  by alice$`)
-	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history deploy") {
+	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history --since 1h") {
 		t.Errorf("run shows\n%s", shown)
 	}
 	change := `\d\d:\d\d:\d\d ~ deploy/web -n ` + namespace

@@ -58,23 +58,28 @@ func (d *display) show(all bool) stdout.Show {
 
 const commands = `
   In another terminal:
-    exporter history deploy -n shop   what has changed, and who did it
-    exporter state po -A --at 1m      what there was a minute ago
-    exporter tail -n 20               the last changes, and the next ones
+    exporter history --since 1h    what has changed, and who did it
+    exporter state po -A --at 1m   what there was a minute ago
+    exporter tail -n 20            the last changes, and the next ones
 
 `
 
 // title prints once what is exported, and how to ask about it.
-func (d *display) title(cluster, log, url string, inFile bool) {
+func (d *display) title(cluster, checkpoint, url string) {
 	if d == nil || d.titled {
 		return
 	}
 	d.titled = true
 	d.Print(screen.Part{Text: "kubecdc " + cli.Version, Paint: d.Colours.Title}, screen.Part{Text: " exports cluster " + cluster})
 	if home, err := os.UserHomeDir(); err == nil {
-		log = strings.Replace(log, home+"/", "~/", 1)
+		checkpoint = strings.Replace(checkpoint, home+"/", "~/", 1)
 	}
-	_, _ = d.Write([]byte(plain.Sprintf("  log:    %s\n", log))) // not cut off, since users copy it
+	inFile := setup.SinkOf(d.settings).InCheckpoint
+	places := plain.Sprintf("  log:    %s\n", checkpoint) // not cut off, since users copy it
+	if !inFile {
+		places = plain.Sprintf("  log:    %s\n  checkpoint: %s\n", setup.DescribeSink(d.settings), checkpoint)
+	}
+	_, _ = d.Write([]byte(places))
 	if url != "" {
 		d.Print(screen.Part{Text: "  status: " + url})
 	}

@@ -205,7 +205,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", cli.Version, "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
-	watch.title(cluster.Cluster, strings.TrimPrefix(where, "sqlite:"), watch.url, setup.SinkOf(settings).InCheckpoint)
+	watch.title(cluster.Cluster, strings.TrimPrefix(where, "sqlite:"), watch.url)
 	defer context.AfterFunc(ctx, func() {
 		if !watch.HasHeld() {
 			return
