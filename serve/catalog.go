@@ -223,12 +223,25 @@ func customResource(crd []byte, logged map[string]*served) *served {
 }
 
 // discover answers a discovery request.
-func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
+func (s *Server) discover(w http.ResponseWriter, r *http.Request, q *request, c catalog) error {
+	found, err := q.discovery(c)
+	if err == nil {
+		own := func(r *served) bool { return r.Group == q.group && r.Version == q.version && builtin()[r.ID()] != nil }
+		err = q.refused(r, q.path == "/api" || slices.ContainsFunc(c, own))
+	}
+	if err != nil {
+		return err
+	}
+	return reply(w, q.media, http.StatusOK, found)
+}
+
+// discovery returns what a request for discovery asks for.
+func (q *request) discovery(c catalog) (any, error) {
 	groups := c.groups()
 	switch {
 	case q.path == "/api" && q.form == "":
-		return reply(w, http.StatusOK, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
-			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}})
+		return &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
+			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}}, nil
 	case q.path == "/apis" && q.form == "":
 		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
 		for _, g := range groups {
@@ -236,17 +249,18 @@ func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
 				list.Groups = append(list.Groups, g)
 			}
 		}
-		return reply(w, http.StatusOK, list)
+		return list, nil
 	case q.path == "/api" || q.path == "/apis":
-		return c.aggregated(w, groups, q.path == "/api")
+		q.media.kind = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+		return c.aggregated(groups, q.path == "/api"), nil
 	case q.version == "":
 		for _, g := range groups {
 			if g.Name == q.group && q.group != "" {
 				g.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
-				return reply(w, http.StatusOK, &g)
+				return &g, nil
 			}
 		}
-		return notFound("the log has no API group " + q.group)
+		return nil, notFound("the log has no API group " + q.group)
 	}
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"},
 		GroupVersion: (change.Resource{Group: q.group, Version: q.version}).APIVersion()}
@@ -260,9 +274,9 @@ func (s *Server) discover(w http.ResponseWriter, q *request, c catalog) error {
 		}
 	}
 	if list.APIResources == nil {
-		return notFound("the log has no resource of " + list.GroupVersion)
+		return nil, notFound("the log has no resource of " + list.GroupVersion)
 	}
-	return reply(w, http.StatusOK, list)
+	return list, nil
 }
 
 var verbs = []string{"get", "list", "watch"}
@@ -280,8 +294,8 @@ func (c catalog) groups() (groups []metav1.APIGroup) {
 	return groups
 }
 
-// aggregated answers all groups and resources at once.
-func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, core bool) error {
+// aggregated returns all groups and resources at once.
+func (c catalog) aggregated(groups []metav1.APIGroup, core bool) *apidiscovery.APIGroupDiscoveryList {
 	list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
 		Items: []apidiscovery.APIGroupDiscovery{}}
 	for _, g := range groups {
@@ -306,7 +320,5 @@ func (c catalog) aggregated(w http.ResponseWriter, groups []metav1.APIGroup, cor
 		}
 		list.Items = append(list.Items, item)
 	}
-	w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
-	w.WriteHeader(http.StatusOK)
-	return json.NewEncoder(w).Encode(list)
+	return list
 }

@@ -55,7 +55,7 @@ func (c *Clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.URL.Path, _ = url.PathUnescape(path) // can't fail: it is a part of a valid path
 	s, err := c.server(r, name)
 	if err != nil {
-		c.refuse(w, err)
+		c.refuse(w, r, err)
 		return
 	}
 	s.ServeHTTP(w, r)

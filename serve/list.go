@@ -26,6 +26,7 @@ import (
 type token struct {
 	viewID
 	After string // the last key of the previous page
+	Left  int64  `json:",omitempty"` // how many objects follow, or 0 if they were not counted
 }
 
 func parseToken(text string) (t token, err error) {
@@ -64,7 +65,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, body)
+	return write(w, q.media, http.StatusOK, body)
 }
 
 // formOf returns one object in the form that the client wants.
@@ -97,6 +98,7 @@ func (v *view) has(version change.ResourceVersion, exact bool) error {
 type page struct {
 	objects []*query.Object
 	next    string   // the continue token, or empty for the last page
+	left    int64    // how many objects follow, or 0 if they were not counted
 	missing []string // reasons why it may be incomplete
 }
 
@@ -115,7 +117,7 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 		if err != nil {
 			return p, err
 		}
-		part.After = t.After
+		part.After, p.left = t.After, t.Left
 	}
 	n, limit := objectsAtOnce, int(q.Limit)
 	if limit > 0 && limit < n && matches == nil {
@@ -136,8 +138,13 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 			case matches != nil && !matches(o):
 				continue
 			case limit > 0 && len(p.objects) == limit:
-				p.next = token{v.viewID, last}.String()
-				return p, nil
+				if p.left -= int64(limit); q.Continue == "" && matches == nil {
+					part.After = last
+					p.left, err = v.left(ctx, part)
+				}
+				p.left = max(0, p.left)
+				p.next = token{v.viewID, last, p.left}.String()
+				return p, err
 			}
 			p.objects, last = append(p.objects, o), change.ObjectKey(o.Namespace, o.Name)
 		}
@@ -145,6 +152,15 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 			return p, nil
 		}
 	}
+}
+
+// left counts the objects of a part. It returns 0 if they are more than are read at a time: the count is only a help for clients.
+func (v *view) left(ctx context.Context, part query.Within) (int64, error) {
+	found, err := v.pages.Page(ctx, part, objectsAtOnce)
+	if err != nil || found.Next != "" {
+		return 0, unlessRetained(err)
+	}
+	return int64(len(found.Objects)), nil
 }
 
 // unlessRetained turns ErrNotRetained, and a version that stands for two states, into the API server's error 410. It returns
@@ -177,20 +193,23 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	}
 	warn(w, q, slices.Concat(s.doubts(v, p.missing), leftOut))
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
+	if p.left > 0 {
+		meta.RemainingItemCount = &p.left
+	}
 	switch q.form {
 	case "Table":
-		return reply(w, http.StatusOK, s.table(q, resource, v, p.objects, meta))
+		return reply(w, q.media, http.StatusOK, s.table(q, resource, v, p.objects, meta))
 	case "PartialObjectMetadataList":
 		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
 		for _, o := range p.objects {
 			list.Items = append(list.Items, *partial(resource, o))
 		}
-		return reply(w, http.StatusOK, list)
+		return reply(w, q.media, http.StatusOK, list)
 	case "PartialObjectMetadata":
 		return notAcceptable()
 	}
-	w.Header().Set("Content-Type", "application/json")
-	out := bufio.NewWriterSize(w, 64<<10)
+	encoder := q.media.encoder(w, http.StatusOK)
+	out := bufio.NewWriterSize(encoder, 64<<10)
 	head, err := json.Marshal(meta)
 	if err != nil {
 		return err
@@ -210,7 +229,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 		_, _ = out.WriteString(separator)
 	}
 	_, _ = out.WriteString("]}\n")
-	return out.Flush() // the first error of all
+	if err := out.Flush(); err != nil { // the first error of all
+		return err
+	}
+	return encoder.Close()
 }
 
 // item returns an object as a list has it. Objects of built-in resources have no type there.

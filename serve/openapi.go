@@ -23,7 +23,7 @@ func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c c
 		for _, r := range c {
 			paths[r.path()] = map[string]string{"serverRelativeURL": "/openapi/v3/" + r.path()}
 		}
-		return reply(w, http.StatusOK, map[string]any{"paths": paths})
+		return reply(w, media{}, http.StatusOK, map[string]any{"paths": paths})
 	}
 	if i := slices.IndexFunc(c, func(r *served) bool { return r.path() == path && r.schema == nil }); i >= 0 {
 		document, err := s.stored(r.Context(), q, c[i])
@@ -31,7 +31,7 @@ func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c c
 			return err
 		}
 		if document != nil {
-			return write(w, http.StatusOK, document)
+			return write(w, media{}, http.StatusOK, document)
 		}
 	}
 	schemas, operations := map[string]any{}, map[string]any{}
@@ -45,7 +45,7 @@ func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c c
 	if len(schemas) == 0 {
 		return notFound("the log has no resource of " + path)
 	}
-	return reply(w, http.StatusOK, map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "kubecdc", "version": "unversioned"},
+	return reply(w, media{}, http.StatusOK, map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "kubecdc", "version": "unversioned"},
 		"paths": operations, "components": map[string]any{"schemas": schemas}})
 }
 

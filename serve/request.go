@@ -30,8 +30,12 @@ type request struct {
 
 	group, version, plural string // plural is empty for discovery
 	namespace, name        string
+	isNamespaced, isWatch  bool // by the path
+	hasColumns             bool // the client of a watch has the columns of its tables
 
 	internalversion.ListOptions
+	wrong   error  // why the request gets no answer, if its path exists
+	media   media  // how the answer is written
 	form    string // how the client wants an answer: Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList, or empty for objects
 	include string // the part of an object in a row of a table: None, Metadata, Object
 }
@@ -62,14 +66,16 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 		}
 		q.target, q.pinned = query.TargetOf(m, false), true
 	}
-	if q.resource(strings.Split(strings.Trim(q.path, "/"), "/")); strings.Contains(q.plural+q.name, "/") {
+	parts := strings.Split(strings.TrimRight(strings.TrimPrefix(q.path, "/"), "/"), "/")
+	if slices.Contains([]string{"api", "apis", "version"}, parts[0]) {
+		q.path = "/" + strings.Join(parts, "/")
+	}
+	if q.resource(parts); strings.Contains(q.plural+q.name, "/") || q.plural == "" && slices.Contains(parts[1:], "") {
 		return nil, notFound("no such path: " + q.path)
 	}
-	if err := q.accept(r.Header.Get("Accept")); err != nil {
-		return nil, err
-	}
-	if err := q.options(r.URL.Query()); err != nil {
-		return nil, err
+	q.wrong = q.options(r.URL.Query())
+	if err := q.accept(r); err != nil {
+		q.wrong = err
 	}
 	if text := q.path + q.only(); strings.ContainsRune(text, 0) || !utf8.ValidString(text) { // a database refuses such a text
 		return nil, notFound("no such path or name: " + strconv.Quote(text))
@@ -90,8 +96,11 @@ func (q *request) resource(parts []string) {
 	default:
 		return
 	}
+	if len(parts) > 1 && parts[0] == "watch" { // the old form of ?watch=1
+		q.isWatch, parts = true, parts[1:]
+	}
 	if len(parts) > 2 && parts[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, parts[2]) {
-		q.namespace, parts = parts[1], parts[2:]
+		q.isNamespaced, q.namespace, parts = true, parts[1], parts[2:]
 	}
 	if len(parts) > 0 {
 		q.plural = parts[0]
@@ -129,17 +138,43 @@ func (q *request) wantsInitial() bool { return q.SendInitialEvents != nil && *q.
 // isExact reports whether a request is for the state at its version.
 func (q *request) isExact() bool { return q.ResourceVersionMatch == metav1.ResourceVersionMatchExact }
 
-// options reads the parameters as an API server does, and returns its errors.
+// options reads the parameters as an API server does, and returns its errors. A get has only a version.
 func (q *request) options(v url.Values) error {
+	if q.plural == "" {
+		return nil
+	}
 	q.include = v.Get("includeObject")
+	if q.name != "" && !q.isWatch {
+		v = url.Values{"resourceVersion": v["resourceVersion"], "resourceVersionMatch": v["resourceVersionMatch"]}
+	}
 	if err := internalscheme.ParameterCodec.DecodeParameters(v, metav1.SchemeGroupVersion, &q.ListOptions); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	if version := q.askedVersion(); version != "" && !version.Valid() {
 		return apierrors.NewBadRequest("resourceVersion: " + q.ResourceVersion + " is none")
 	}
-	if wrong := validation.ValidateListOptions(&q.ListOptions, true); len(wrong) > 0 && q.plural != "" && q.name == "" {
+	if q.name != "" && !q.isWatch {
+		return nil
+	}
+	checked := q.ListOptions
+	internalversion.SetListOptionsDefaults(&checked, true)
+	if wrong := validation.ValidateListOptions(&checked, true); len(wrong) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
 	}
+	if name, isExact := q.FieldSelector.RequiresExactMatch("metadata.name"); q.name != "" && !q.FieldSelector.Empty() && (!isExact || name != q.name) {
+		return apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
+	}
+	if q.Watch = q.Watch || q.isWatch; q.Watch {
+		q.Continue = ""
+	}
 	return nil
+}
+
+// refused returns the API server's error for a request whose path exists. own is whether the path is one of its own resources, for which
+// it has no HEAD.
+func (q *request) refused(r *http.Request, own bool) error {
+	if own && r.Method == http.MethodHead {
+		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+	}
+	return q.wrong
 }

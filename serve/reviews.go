@@ -81,7 +81,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, q *request) erro
 	if err := asked.answer(s, r, q, forward); err != nil {
 		return err
 	}
-	return reply(w, http.StatusCreated, asked)
+	return reply(w, q.media, http.StatusCreated, asked)
 }
 
 // reads reports whether a right is one to read objects.

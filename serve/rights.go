@@ -35,7 +35,7 @@ func (q *request) asked() web.Asked {
 	if q.name == "" {
 		a.Verb = "list"
 	}
-	if q.Watch {
+	if q.Watch || q.isWatch {
 		a.Verb = "watch"
 	}
 	if a.Group == "" && a.Resource == "namespaces" {

@@ -214,8 +214,11 @@ func normal(body []byte) string {
 	if json.Unmarshal(body, &v) != nil {
 		return string(body)
 	}
-	if metadata, isObject := v["metadata"].(map[string]any); isObject && v["items"] != nil || v["rows"] != nil {
+	if metadata, isObject := v["metadata"].(map[string]any); isObject && (strings.HasSuffix(fmt.Sprint(v["kind"]), "List") || v["rows"] != nil) {
 		delete(metadata, "resourceVersion")
+		if metadata["continue"] != nil && metadata["continue"] != "" {
+			metadata["continue"] = "a token"
+		}
 	}
 	if v["kind"] == "Status" {
 		v = map[string]any{"kind": "Status", "code": v["code"], "reason": v["reason"]}

@@ -44,7 +44,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.logPanic(r)
 	err := s.answer(w, r)
 	if err != nil && r.Context().Err() == nil {
-		s.refuse(w, err)
+		s.refuse(w, r, err)
 	}
 }
 
@@ -65,6 +65,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 			r.Method+" is not possible: this is the log of a cluster, which can only be read")
 	case err != nil:
 		return err
+	case isReview && q.wrong != nil:
+		return q.wrong
 	case isReview:
 		return s.review(w, r, q)
 	case q.path == "/healthz" || q.path == "/livez" || q.path == "/readyz":
@@ -76,6 +78,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case q.path == "/version":
+		if err := q.refused(r, true); err != nil {
+			return err
+		}
 		return s.version(w)
 	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/v2"):
 		return notFound("the server of a log has no " + q.path)
@@ -88,11 +93,14 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return s.schemas(w, r, q, c, strings.Trim(path, "/"))
 	}
 	if q.plural == "" {
-		return s.discover(w, q, c)
+		return s.discover(w, r, q, c)
 	}
 	served := c.find(q.group, q.version, q.plural)
-	if served == nil || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.namespace != "" {
+	if served == nil || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.isNamespaced {
 		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " + schema.GroupVersion{Group: q.group, Version: q.version}.String())
+	}
+	if err := q.refused(r, builtin()[served.ID()] != nil); err != nil {
+		return err
 	}
 	return s.objects(w, r, q, served)
 }
@@ -113,7 +121,7 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, res
 
 // version answers with an API server's version, since clients expect one.
 func (s *Server) version(w http.ResponseWriter) error {
-	return reply(w, http.StatusOK, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.0-kubecdc", "platform": "a log"})
+	return reply(w, media{isPretty: true}, http.StatusOK, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.0-kubecdc", "platform": "a log"})
 }
 
 func notFound(message string) error {
@@ -130,12 +138,13 @@ func refusal(code int32, reason metav1.StatusReason, message string) error {
 }
 
 // refuse answers with the Status of an error.
-func (s *Server) refuse(w http.ResponseWriter, err error) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := s.statusOf(err)
 	if status.Code == http.StatusUnauthorized {
 		web.Challenge(w.Header())
 	}
-	_ = reply(w, int(status.Code), status)
+	_, m, _ := accepted(r, plainForms)
+	_ = reply(w, m, int(status.Code), status)
 }
 
 // statusOf returns the Status of an error. It logs errors that are not the client's.
@@ -150,17 +159,18 @@ func (s *Server) statusOf(err error) *metav1.Status {
 	return &status
 }
 
-func reply(w http.ResponseWriter, code int, v any) error {
+func reply(w http.ResponseWriter, m media, code int, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	return write(w, code, body)
+	return write(w, m, code, body)
 }
 
-func write(w http.ResponseWriter, code int, body []byte) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, err := w.Write(append(body, '\n'))
-	return err
+func write(w http.ResponseWriter, m media, code int, body []byte) error {
+	out := m.encoder(w, code)
+	if _, err := out.Write(append(body, '\n')); err != nil {
+		return err
+	}
+	return out.Close()
 }

@@ -13,8 +13,12 @@ import (
 
 // table returns a table of objects, which kubectl get prints.
 func (s *Server) table(q *request, resource *served, v *view, objects []*query.Object, meta metav1.ListMeta) *metav1.Table {
-	return &metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta, ColumnDefinitions: resource.Columns,
-		Rows: s.rows(q, resource, v, objects)}
+	t := &metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta, Rows: s.rows(q, resource, v, objects)}
+	if !q.hasColumns {
+		t.ColumnDefinitions = resource.Columns
+	}
+	q.hasColumns = q.Watch
+	return t
 }
 
 func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) []metav1.TableRow {

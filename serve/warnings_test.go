@@ -27,7 +27,7 @@ func TestWarningsFitThroughProxies(t *testing.T) {
 			var sent []string
 			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				warn(w, q, missing)
-				_ = write(w, http.StatusOK, []byte("{}"))
+				_ = write(w, media{}, http.StatusOK, []byte("{}"))
 			}))
 			c := must[net.Conn](t)(net.Dial("tcp", web.Listener.Addr().String()))
 			_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")

@@ -51,7 +51,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resou
 	if err != nil {
 		return err
 	}
-	if q.form == "PartialObjectMetadataList" {
+	if q.form == "PartialObjectMetadataList" || q.media.isYAML {
 		return notAcceptable()
 	}
 	if q.pinned {
