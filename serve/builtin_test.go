@@ -52,6 +52,10 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 			all = append(all, one)
 		}
 	}
+	partsOf := partsOf(t, client)
+	for _, r := range all {
+		r.Parts = partsOf[r.ID()]
+	}
 	slices.SortFunc(all, func(a, b *served) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Plural, b.Plural)) })
 	got := must[[]byte](t)(json.MarshalIndent(all, "", " "))
 	if *update {
@@ -62,6 +66,24 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 	if !bytes.Equal(bytes.TrimSpace(builtinJSON), got) && !*update {
 		t.Error("builtin.json is not what kube-apiserver serves: go test ./serve -run TestBuiltin -args -update")
 	}
+}
+
+// partsOf returns the subresources that a log can tell, by the resource's id.
+func partsOf(t *testing.T, client *discovery.DiscoveryClient) map[string][]string {
+	all := map[string][]string{}
+	_, groups, err := client.ServerGroupsAndResources()
+	ok(t, err)
+	for _, group := range groups {
+		gv := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
+		for _, r := range group.APIResources {
+			name, part, _ := strings.Cut(r.Name, "/")
+			id := schema.GroupResource{Group: gv.Group, Resource: name}.String()
+			if slices.Contains(parts, part) && slices.Contains(r.Verbs, "get") && !slices.Contains(all[id], part) {
+				all[id] = append(all[id], part)
+			}
+		}
+	}
+	return all
 }
 
 // tableOf returns an API server's table of a resource.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -29,9 +30,12 @@ type served struct {
 	change.APIResource
 	Columns []metav1.TableColumnDefinition `json:"columns,omitempty"`
 	Fields  []string                       `json:"fields,omitempty"` // fields that can select objects
+	Parts   []string                       `json:"parts,omitempty"`  // subresources that are the object itself
 
 	paths  []string        // a custom resource's columns
 	schema json.RawMessage // a custom resource's schema
+	others []*served       // a custom resource in other versions
+	from   *served         // the log's resource, if this one has the objects by other names
 }
 
 // builtinJSON has the resources that kube-apiserver serves, with the columns of their tables and their selectable fields. This updates
@@ -82,8 +86,9 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 			c = append(c, r)
 		}
 	}
+	c = c.withRenamed()
 	slices.SortFunc(c, func(a, b *served) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Plural, b.Plural))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version), cmp.Compare(a.Plural, b.Plural))
 	})
 	return c, nil
 }
@@ -141,7 +146,7 @@ func (all *views) described(ctx context.Context, v *view, moment time.Time) (res
 // describe returns a resource of which only the names are known. Unless it is built in, its tables have names and ages.
 func describe(r change.APIResource) *served {
 	if b := builtin()[r.ID()]; b != nil {
-		return &served{APIResource: r, Columns: b.Columns, Fields: b.Fields}
+		return &served{APIResource: r, Columns: b.Columns, Fields: b.Fields, Parts: b.Parts}
 	}
 	d := &served{APIResource: r, Fields: []string{"metadata.name"}, paths: []string{".metadata.creationTimestamp"}}
 	if r.Namespaced {
@@ -168,7 +173,8 @@ type definition struct {
 			Plural, Singular, Kind string
 			ShortNames, Categories []string
 		}
-		Versions []struct {
+		Conversion struct{ Strategy string }
+		Versions   []struct {
 			Name                     string
 			Served                   bool
 			AdditionalPrinterColumns []struct {
@@ -177,6 +183,7 @@ type definition struct {
 			}
 			SelectableFields []struct{ JSONPath string }
 			Schema           struct{ OpenAPIV3Schema json.RawMessage }
+			Subresources     struct{ Status *struct{} }
 		}
 	}
 }
@@ -204,7 +211,19 @@ func customResource(crd []byte, logged map[string]*served) *served {
 	if last < 0 {
 		return nil
 	}
-	v := versions[last]
+	s := d.version(last, r)
+	for i, v := range versions {
+		if i != last && v.Served && d.Spec.Conversion.Strategy != "Webhook" && s.schema != nil && bytes.Equal(v.Schema.OpenAPIV3Schema, s.schema) {
+			other := d.version(i, r)
+			other.from, s.others = s, append(s.others, other)
+		}
+	}
+	return s
+}
+
+// version returns a custom resource in a version.
+func (d *definition) version(i int, r change.APIResource) *served {
+	v := d.Spec.Versions[i]
 	r.Version = v.Name
 	s := describe(r)
 	s.schema = v.Schema.OpenAPIV3Schema
@@ -218,6 +237,9 @@ func customResource(crd []byte, logged map[string]*served) *served {
 	}
 	for _, field := range v.SelectableFields {
 		s.Fields = append(s.Fields, strings.TrimPrefix(field.JSONPath, "."))
+	}
+	if v.Subresources.Status != nil {
+		s.Parts = append(s.Parts, "status")
 	}
 	return s
 }
@@ -271,6 +293,9 @@ func (q *request) discovery(c catalog) (any, error) {
 		if r.Group == q.group && r.Version == q.version {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,
 				Kind: r.Kind, Verbs: verbs, ShortNames: r.Short, Categories: r.Categories})
+			for _, name := range r.Parts {
+				list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural + "/" + name, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: verbs[:1]})
+			}
 		}
 	}
 	if list.APIResources == nil {
@@ -313,8 +338,12 @@ func (c catalog) aggregated(groups []metav1.APIGroup, core bool) *apidiscovery.A
 				if r.Namespaced {
 					scope = apidiscovery.ScopeNamespace
 				}
-				discovery.Resources = append(discovery.Resources, apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
-					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}})
+				one := apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
+					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}}
+				for _, name := range r.Parts {
+					one.Subresources = append(one.Subresources, apidiscovery.APISubresourceDiscovery{Subresource: name, ResponseKind: one.ResponseKind, Verbs: verbs[:1]})
+				}
+				discovery.Resources = append(discovery.Resources, one)
 			}
 			item.Versions = append(item.Versions, discovery)
 		}

@@ -54,6 +54,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if err != nil {
 		return unlessRetained(err)
 	}
+	for _, o := range found.Objects {
+		resource.rename(o)
+	}
 	leftOut, err := s.hashesOf(r.Context(), q, resource).fit(found.Objects...)
 	if err != nil {
 		return err
@@ -134,6 +137,7 @@ func (v *view) page(ctx context.Context, q *request, resource *served) (p page, 
 			}
 		}
 		for _, o := range found.Objects {
+			resource.rename(o)
 			switch {
 			case matches != nil && !matches(o):
 				continue

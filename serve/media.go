@@ -1,14 +1,13 @@
 package serve
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,106 +26,97 @@ func wantsPretty(r *http.Request) bool {
 	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(program string) bool { return strings.HasPrefix(r.UserAgent(), program) })
 }
 
-// encoder returns a writer of an answer's JSON, which Close ends. It sends the head, for YAML when all can be sent.
-func (m media) encoder(w http.ResponseWriter, code int) io.WriteCloser {
-	if m.isYAML {
-		return &yamlEncoder{to: w, code: code, kind: m.kind}
-	}
-	w.Header().Set("Content-Type", "application/json"+m.kind)
-	w.WriteHeader(code)
-	if m.isPretty {
-		return &indenter{to: w}
-	}
-	return plainEncoder{w}
-}
-
-type plainEncoder struct{ io.Writer }
-
-func (plainEncoder) Close() error { return nil }
-
 // largestYAML is the maximum size in bytes of JSON that is written as YAML, which takes many times as much memory.
-const largestYAML = 4 << 20
-
-type yamlEncoder struct {
-	to   http.ResponseWriter
-	code int
-	kind string
-	json bytes.Buffer
-}
+const largestYAML = 512 << 10
 
 var converting sync.Mutex // since each takes much memory
 
-func (e *yamlEncoder) Write(part []byte) (int, error) {
-	if e.json.Len()+len(part) > largestYAML {
-		return 0, refusal(http.StatusNotAcceptable, "NotAcceptable", "the answer is too large for YAML: ask for application/json, or set a limit")
-	}
-	return e.json.Write(part)
+// encoder writes an answer, of which it gets JSON, part by part. Close ends it.
+type encoder struct {
+	media
+	to   http.ResponseWriter
+	code int
+	out  []byte // is not sent yet
+
+	depth                      int
+	inText, isEscaped, isFirst bool
 }
 
-func (e *yamlEncoder) Close() error {
+// encoder returns the encoder of an answer. It sends the head, for YAML when all can be sent.
+func (m media) encoder(w http.ResponseWriter, code int) *encoder {
+	e := &encoder{media: m, to: w, code: code}
+	if !m.isYAML {
+		e.head("application/json")
+	}
+	return e
+}
+
+func (e *encoder) head(kind string) {
+	e.to.Header().Set("Content-Type", kind+e.kind)
+	e.to.WriteHeader(e.code)
+}
+
+func (e *encoder) Write(part []byte) (int, error) {
+	if e.isYAML {
+		if e.out = append(e.out, part...); len(e.out) > largestYAML {
+			return 0, refusal(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "the answer is too large for YAML: ask for application/json, or set a limit")
+		}
+		return len(part), nil
+	}
+	if !e.isPretty {
+		return e.to.Write(part)
+	}
+	e.out = e.out[:0]
+	for _, c := range part {
+		e.indent(c)
+	}
+	_, err := e.to.Write(e.out)
+	return len(part), err
+}
+
+func (e *encoder) Close() error {
+	if !e.isYAML {
+		return nil
+	}
 	converting.Lock()
-	text, err := yaml.JSONToYAML(e.json.Bytes())
+	text, err := yaml.JSONToYAML(e.out)
 	converting.Unlock()
 	if err == nil {
-		e.to.Header().Set("Content-Type", "application/yaml"+e.kind)
-		e.to.WriteHeader(e.code)
+		e.head("application/yaml")
 		_, err = e.to.Write(text)
 	}
 	return err
 }
 
-// indenter indents JSON as json.Indent does, part by part.
-type indenter struct {
-	to                         io.Writer
-	out                        []byte
-	depth                      int
-	inText, isEscaped, isFirst bool
-}
-
-func (i *indenter) Write(part []byte) (int, error) {
-	i.out = i.out[:0]
-	for _, c := range part {
-		i.add(c)
-	}
-	if _, err := i.to.Write(i.out); err != nil {
-		return 0, err
-	}
-	return len(part), nil
-}
-
-func (i *indenter) Close() error { return nil }
-
-func (i *indenter) add(c byte) {
-	if i.inText {
-		i.out = append(i.out, c)
-		i.inText, i.isEscaped = i.isEscaped || c != '"', !i.isEscaped && c == '\\'
+// indent adds a byte as json.Indent does.
+func (e *encoder) indent(c byte) {
+	isEnd, isSpace := c == '}' || c == ']', c <= ' '
+	switch {
+	case e.inText:
+		e.inText, e.isEscaped = e.isEscaped || c != '"', !e.isEscaped && c == '\\'
+		e.out = append(e.out, c)
 		return
-	}
-	if isEnd := c == '}' || c == ']'; isEnd {
-		if i.depth--; !i.isFirst {
-			i.newLine()
-		}
-		i.isFirst = false
-	} else if i.isFirst && c > ' ' {
-		i.newLine()
-		i.isFirst = false
-	}
-	switch c {
-	case ' ', '\t', '\r', '\n':
+	case isSpace:
 		return
+	case isEnd:
+		e.depth--
+	}
+	if isEnd != e.isFirst {
+		e.newLine()
+	}
+	e.out = append(e.out, c)
+	switch e.isFirst = c == '{' || c == '['; c {
 	case '{', '[':
-		i.depth++
-		i.isFirst = true
+		e.depth++
 	case '"':
-		i.inText = true
-	}
-	if i.out = append(i.out, c); c == ',' {
-		i.newLine()
-	} else if c == ':' {
-		i.out = append(i.out, ' ')
+		e.inText = true
+	case ',':
+		e.newLine()
+	case ':':
+		e.out = append(e.out, ' ')
 	}
 }
 
-func (i *indenter) newLine() {
-	i.out = append(append(i.out, '\n'), strings.Repeat("  ", i.depth)...)
+func (e *encoder) newLine() {
+	e.out = append(append(e.out, '\n'), strings.Repeat("  ", e.depth)...)
 }

@@ -51,7 +51,7 @@ func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c c
 
 // stored returns the document of a resource's version that the log has of the request's moment, or nil.
 func (s *Server) stored(ctx context.Context, q *request, resource *served) (document []byte, err error) {
-	v, err := s.allOf(ctx, q, resource.ID())
+	v, err := s.allOf(ctx, q, resource.logged())
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubecdc/query"
 	"kubecdc/test/servers"
 )
 
@@ -159,6 +160,7 @@ func kubectlSeesThePast(t *testing.T, changes, revisions, commands int) {
 			return
 		}
 	}
+	g.compareEvents(&exact{p, fmt.Sprint(taken[len(taken)-1])})
 	g.compareDiscovery(&exact{p, fmt.Sprint(taken[len(taken)-1])}, kubectl)
 }
 
@@ -197,13 +199,11 @@ func (g *generator) compareDiscovery(e *exact, kubectl string) {
 	}
 }
 
-// discovered removes the verbs, since a log has only verbs that read, and Events in their other group, which are the same objects.
+// discovered removes the verbs, since a log has only verbs that read.
 func discovered(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); !strings.Contains(line, "events.k8s.io/") {
-			lines = append(lines, strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, "watch") }), " "))
-		}
+		lines = append(lines, strings.Join(slices.DeleteFunc(strings.Fields(line), func(f string) bool { return strings.Contains(f, "watch") }), " "))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
@@ -226,6 +226,11 @@ func (g *generator) compareLists(e *exact, resource *served) {
 	if resource.Namespaced && g.IntN(2) == 0 {
 		namespace = "shop"
 	}
+	if names := append(resource.others, resource); resource.ID() == "events" {
+		resource = []*served{resource, builtin()[eventIDs[1]]}[g.IntN(2)]
+	} else {
+		resource = names[g.IntN(len(names))]
+	}
 	path := pathOf(resource, namespace)
 	for _, accept := range []string{asTable, asObjects, asMetadata} {
 		theirs := e.objects(&request{}, path, url.Values{"labelSelector": {"gen"}}, accept)
@@ -233,6 +238,25 @@ func (g *generator) compareLists(e *exact, resource *served) {
 		if got, want := listed(ours.body), listed(theirs.body); got != want || ours.code != theirs.code || len(ours.warnings) > 0 {
 			g.wrong++
 			g.t.Errorf("%s at %s as %s: %d, the API server's %d: %v\n%s", path, e.version, accept, ours.code, theirs.code, ours.warnings, differ(got, want))
+		}
+	}
+}
+
+// compareEvents renames the Events of each group, and compares them with the API server's Events of the other group.
+func (g *generator) compareEvents(e *exact) {
+	both := [2]struct{ Items []json.RawMessage }{}
+	for i, id := range eventIDs {
+		ok(g.t, json.Unmarshal(e.objects(&request{}, pathOf(builtin()[id], ""), url.Values{}, asObjects).body, &both[i]))
+	}
+	for i := range both[0].Items {
+		for to, id := range eventIDs {
+			other := *builtin()[id]
+			other.from = builtin()[eventIDs[1-to]]
+			o := &query.Object{Body: both[1-to].Items[i]}
+			other.rename(o)
+			if got, want := normal(other.item(o.Body)), normal(both[to].Items[i]); got != want {
+				g.t.Errorf("an event of %s by the names of %s: %s", eventIDs[1-to], id, differ(got, want))
+			}
 		}
 	}
 }
@@ -289,8 +313,10 @@ func (g *generator) command() []string {
 	} else if g.IntN(2) == 0 {
 		where = []string{"-n", "shop"}
 	}
-	if resource.Group != "" {
-		name += "." + resource.Group
+	if names := append(resource.others, resource); resource.Group != "" {
+		name += "." + names[g.IntN(len(names))].Version + "." + resource.Group
+	} else if name == "events" && g.IntN(2) == 0 {
+		name = "events.v1.events.k8s.io"
 	}
 	get := slices.Concat([]string{"get", name}, where)
 	gen := append(get, "-l", g.pick("gen", "gen,app=a", "gen in (a,b)", "gen,app!=web-1").(string))

@@ -29,9 +29,9 @@ type request struct {
 	path   string       // without the moment
 
 	group, version, plural string // plural is empty for discovery
-	namespace, name        string
-	isNamespaced, isWatch  bool // by the path
-	hasColumns             bool // the client of a watch has the columns of its tables
+	namespace, name, part  string // part is a subresource
+	isNamespaced, isWatch  bool   // by the path
+	hasColumns             bool   // the client of a watch has the columns of its tables
 
 	internalversion.ListOptions
 	wrong   error  // why the request gets no answer, if its path exists
@@ -70,7 +70,7 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	if slices.Contains([]string{"api", "apis", "version"}, parts[0]) {
 		q.path = "/" + strings.Join(parts, "/")
 	}
-	if q.resource(parts); strings.Contains(q.plural+q.name, "/") || q.plural == "" && slices.Contains(parts[1:], "") {
+	if q.resource(parts); q.part != "" && (q.isWatch || q.name == "") || q.plural == "" && slices.Contains(parts[1:], "") {
 		return nil, notFound("no such path: " + q.path)
 	}
 	q.wrong = q.options(r.URL.Query())
@@ -106,7 +106,7 @@ func (q *request) resource(parts []string) {
 		q.plural = parts[0]
 	}
 	if len(parts) > 1 {
-		q.name = strings.Join(parts[1:], "/")
+		q.name, q.part = parts[1], strings.Join(parts[2:], "/")
 	}
 }
 

@@ -86,8 +86,11 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, q *request) erro
 
 // reads reports whether a right is one to read objects.
 func reads(a *authorization.ResourceAttributes) bool {
-	return a != nil && a.Subresource == "" && slices.Contains(verbs, a.Verb)
+	return a != nil && slices.Contains(verbs, a.Verb) && (a.Subresource == "" || a.Verb == "get" && slices.Contains(parts, a.Subresource))
 }
+
+// parts are the subresources that are served.
+var parts = []string{"status"}
 
 var onlyRead = authorization.SubjectAccessReviewStatus{Reason: "this is the log of a cluster, of which only objects can be read"}
 
@@ -143,7 +146,10 @@ func (m *whatMayI) answer(_ *Server, _ *http.Request, _ *request, forward func()
 	resources, paths := []authorization.ResourceRule{}, []authorization.NonResourceRule{}
 	for _, rule := range m.Status.ResourceRules {
 		rule.Verbs = retained(rule.Verbs, verbs)
-		rule.Resources = slices.DeleteFunc(rule.Resources, func(r string) bool { return strings.Contains(r, "/") })
+		rule.Resources = slices.DeleteFunc(rule.Resources, func(r string) bool {
+			_, part, isPart := strings.Cut(r, "/")
+			return isPart && !slices.Contains(parts, part)
+		})
 		if len(rule.Verbs) > 0 && len(rule.Resources) > 0 {
 			resources = append(resources, rule)
 		}

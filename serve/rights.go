@@ -31,7 +31,7 @@ func (q *request) asked() web.Asked {
 	if q.plural == "" {
 		return web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: q.path, Verb: "get"}}
 	}
-	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural, Namespace: q.namespace, Name: q.only()}
+	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural, Subresource: q.part, Namespace: q.namespace, Name: q.only()}
 	if q.name == "" {
 		a.Verb = "list"
 	}

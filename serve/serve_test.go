@@ -255,9 +255,10 @@ func (p *past) populate() {
 	p.define(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
 		"scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","shortNames":["wd"]},"versions":[{"name":"v1","served":true,"storage":true,
 		"selectableFields":[{"jsonPath":".spec.colour"}],
+		"subresources":{"status":{}},
 		"additionalPrinterColumns":[{"name":"Colour","type":"string","jsonPath":".spec.colour"},{"name":"Size","type":"integer","jsonPath":".spec.size"},
 			{"name":"Made","type":"date","jsonPath":".metadata.creationTimestamp"},{"name":"Parts","type":"string","jsonPath":".spec.parts[*].name","priority":1}],
-		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"colour":{"type":"string"},"size":{"type":"integer"},
+		"schema":{"openAPIV3Schema":{"type":"object","properties":{"status":{"type":"object","properties":{"size":{"type":"integer"},"colour":{"type":"string"}}},"spec":{"type":"object","properties":{"colour":{"type":"string"},"size":{"type":"integer"},
 			"parts":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}}}}}}}}]}}`)
 }
 

@@ -13,12 +13,14 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 
 	"kubecdc/internal/plain"
 	"kubecdc/internal/web"
@@ -96,7 +98,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return s.discover(w, r, q, c)
 	}
 	served := c.find(q.group, q.version, q.plural)
-	if served == nil || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.isNamespaced {
+	if served == nil || q.part != "" && !slices.Contains(served.Parts, q.part) || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.isNamespaced {
 		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " + schema.GroupVersion{Group: q.group, Version: q.version}.String())
 	}
 	if err := q.refused(r, builtin()[served.ID()] != nil); err != nil {
@@ -106,7 +108,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, resource *served) error {
-	v, err := s.views.viewOf(r.Context(), q, resource.ID())
+	v, err := s.views.viewOf(r.Context(), q, resource.logged())
 	if err != nil {
 		return err
 	}
@@ -121,7 +123,7 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, res
 
 // version answers with an API server's version, since clients expect one.
 func (s *Server) version(w http.ResponseWriter) error {
-	return reply(w, media{isPretty: true}, http.StatusOK, map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.0-kubecdc", "platform": "a log"})
+	return reply(w, media{isPretty: true}, http.StatusOK, version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0-kubecdc", Platform: "a log"})
 }
 
 func notFound(message string) error {

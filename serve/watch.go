@@ -152,7 +152,7 @@ func (w *watcher) initial(ctx context.Context) error {
 
 // following returns the query for the changes after a version, past ones first.
 func (w *watcher) following(ctx context.Context, from change.ResourceVersion, listed bool) (q sinks.Query, err error) {
-	q = sinks.Query{Resources: []string{w.resource.ID()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
+	q = sinks.Query{Resources: []string{w.resource.logged()}, Namespace: w.q.namespace, Name: w.q.only(), Follow: true}
 	w.from, w.version = from, from
 	if listed && w.view.end != nil {
 		q.After = w.view.end // the view has all changes up to it
@@ -161,7 +161,7 @@ func (w *watcher) following(ctx context.Context, from change.ResourceVersion, li
 	if since, known := w.view.since(); !known || from.Compare(since) < 0 {
 		return q, expired(errors.New("it has every change since resourceVersion " + string(since)))
 	}
-	q.After, err = w.views.follower.CutBefore(ctx, w.resource.ID(), from)
+	q.After, err = w.views.follower.CutBefore(ctx, w.resource.logged(), from)
 	return q, unlessRetained(err)
 }
 
@@ -216,7 +216,7 @@ func (w *watcher) next(ctx context.Context, l *sinks.Logged) error {
 
 // checkHistory ends the watch if etcd was restored from a backup since it began. Both histories may have the same versions.
 func (w *watcher) checkHistory(ctx context.Context) error {
-	n, err := w.views.follower.Restores(ctx, w.resource.ID())
+	n, err := w.views.follower.Restores(ctx, w.resource.logged())
 	for i := range w.view.pages.Coverage {
 		n -= w.view.pages.Coverage[i].Restores
 	}
@@ -278,6 +278,7 @@ func withVersion(body []byte, v change.ResourceVersion) []byte {
 // object returns an image of a change, or nil if the selectors do not select it.
 func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
 	o := &query.Object{Resource: w.resource.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
+	w.resource.rename(o)
 	if body == nil || w.matches != nil && !w.matches(o) {
 		return nil
 	}
@@ -306,7 +307,7 @@ func (w *watcher) bookmark(ctx context.Context, annotations map[string]string) e
 	}
 	meta := map[string]any{"resourceVersion": w.version, "creationTimestamp": nil}
 	if w.view.end != nil {
-		upTo, err := w.views.follower.Current(ctx, w.resource.ID())
+		upTo, err := w.views.follower.Current(ctx, w.resource.logged())
 		if err != nil {
 			return err
 		}
