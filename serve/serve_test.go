@@ -132,7 +132,7 @@ func TestALogIsServed(t *testing.T) {
 	p := newPast(t)
 	p.populate()
 	for name, test := range map[string]func(*past, *testing.T){"answers": (*past).answers, "informers": (*past).informers, "watches": (*past).watches, "errors": (*past).errors,
-		"rights": (*past).rights, "sockets": (*past).sockets, "forms": (*past).forms, "semantics": (*past).semantics, "schemas": (*past).schemas, "lookalikes": (*past).lookalikes} {
+		"rights": (*past).rights, "sockets": (*past).sockets, "forms": (*past).forms, "recorded": (*past).recorded, "semantics": (*past).semantics, "schemas": (*past).schemas, "lookalikes": (*past).lookalikes} {
 		if !t.Run(name, func(t *testing.T) { test(p, t) }) {
 			break
 		}

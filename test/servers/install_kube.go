@@ -49,6 +49,19 @@ func Kubectl(t testing.TB) string {
 	return k.binary
 }
 
+// OlderKubectl is the path of an older kubectl that test/kubectl pins, such as 0.29, the module's version for Kubernetes 1.29. It builds
+// it, unless that was done before.
+func OlderKubectl(t testing.TB, version string) string {
+	t.Helper()
+	Need(t)
+	dir, err := Dir()
+	must(t, err)
+	k, err := findSource(dir, "kubectl", "kubectl", version)
+	must(t, err)
+	must(t, (&installer{dir: dir, log: func(line string) { t.Log(line) }}).installSource(context.Background(), k, nil))
+	return k.binary
+}
+
 // installSource builds what is not there. It takes the error of finding it.
 func (i *installer) installSource(ctx context.Context, k *kubeSource, err error) error {
 	if err != nil || exists(k.binary) {
