@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"kubecdc/internal/cells"
 	"kubecdc/test/servers"
 )
 
@@ -87,7 +88,7 @@ func (r requester) path() string {
 	if r.IntN(3) == 0 {
 		path += "/" + r.pick("c4", "c4", "default", "none", "namespaces")
 		if !isWatch {
-			path += r.rarely(3, "/status", "/none")
+			path += r.rarely(3, "/status", "/scale", "/none")
 		}
 	}
 	return path + r.rarely(5, "/", "//") + r.query(isWatch)
@@ -194,7 +195,7 @@ func readable(body []byte) (names []string) {
 				resources(one)
 			}
 		case map[string]any:
-			name, part := textOf(v["name"])+textOf(v["resource"]), textOf(v["subresource"])
+			name, part := cells.TextOf(v["name"])+cells.TextOf(v["resource"]), cells.TextOf(v["subresource"])
 			if _, inName, isPart := strings.Cut(name, "/"); isPart {
 				part = inName
 			}

@@ -30,10 +30,11 @@ type served struct {
 	change.APIResource
 	Columns []metav1.TableColumnDefinition `json:"columns,omitempty"`
 	Fields  []string                       `json:"fields,omitempty"` // fields that can select objects
-	Parts   []string                       `json:"parts,omitempty"`  // subresources that are the object itself
+	Parts   []string                       `json:"parts,omitempty"`  // subresources: the Scale of an object, or the object itself
 
 	paths  []string        // a custom resource's columns
 	schema json.RawMessage // a custom resource's schema
+	scale  *scalePaths     // a custom resource's, if it has a Scale
 	others []*served       // a custom resource in other versions
 	from   *served         // the log's resource, if this one has the objects by other names
 }
@@ -183,7 +184,10 @@ type definition struct {
 			}
 			SelectableFields []struct{ JSONPath string }
 			Schema           struct{ OpenAPIV3Schema json.RawMessage }
-			Subresources     struct{ Status *struct{} }
+			Subresources     struct {
+				Status *struct{}
+				Scale  *scalePaths
+			}
 		}
 	}
 }
@@ -241,6 +245,9 @@ func (d *definition) version(i int, r change.APIResource) *served {
 	if v.Subresources.Status != nil {
 		s.Parts = append(s.Parts, "status")
 	}
+	if s.scale = v.Subresources.Scale; s.scale != nil {
+		s.Parts = append(s.Parts, "scale")
+	}
 	return s
 }
 
@@ -294,7 +301,9 @@ func (q *request) discovery(c catalog) (any, error) {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,
 				Kind: r.Kind, Verbs: verbs, ShortNames: r.Short, Categories: r.Categories})
 			for _, name := range r.Parts {
-				list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural + "/" + name, Namespaced: r.Namespaced, Kind: r.Kind, Verbs: verbs[:1]})
+				kind := r.kindOf(name)
+				list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural + "/" + name, Namespaced: r.Namespaced,
+					Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Verbs: verbs[:1]})
 			}
 		}
 	}
@@ -341,7 +350,7 @@ func (c catalog) aggregated(groups []metav1.APIGroup, core bool) *apidiscovery.A
 				one := apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
 					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}}
 				for _, name := range r.Parts {
-					one.Subresources = append(one.Subresources, apidiscovery.APISubresourceDiscovery{Subresource: name, ResponseKind: one.ResponseKind, Verbs: verbs[:1]})
+					one.Subresources = append(one.Subresources, apidiscovery.APISubresourceDiscovery{Subresource: name, ResponseKind: r.kindOf(name), Verbs: verbs[:1]})
 				}
 				discovery.Resources = append(discovery.Resources, one)
 			}
@@ -350,4 +359,12 @@ func (c catalog) aggregated(groups []metav1.APIGroup, core bool) *apidiscovery.A
 		list.Items = append(list.Items, item)
 	}
 	return list
+}
+
+// kindOf returns the kind of a subresource. The group is left out if it is the resource's own.
+func (r *served) kindOf(part string) *metav1.GroupVersionKind {
+	if part == "scale" {
+		return &metav1.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	}
+	return &metav1.GroupVersionKind{Kind: r.Kind}
 }

@@ -38,7 +38,7 @@ type client struct {
 // readCommands are kubectl's commands.
 var readCommands = []string{"get pods -A", "get pods -A -o wide --show-labels", "get deploy,svc -n default -o yaml", "get configmap c3 -o json", "get widgets -o wide",
 	"get widgets.v1.example.com c3 -o yaml", "get all -n default", "get nodes,namespaces", "get pods --chunk-size=2", "get configmaps -l app=a -o name",
-	"get pods --field-selector status.phase=Running", "get deploy c3 --subresource=status -o yaml",
+	"get pods --field-selector status.phase=Running", "get deploy c3 --subresource=status -o yaml", "get deploy c3 --subresource=scale -o yaml",
 	"get pods -o custom-columns=N:.metadata.name", "get --raw /api/v1/namespaces/default/configmaps/c3", "get --raw /apis/apps/", "describe pod c3",
 	"describe node c3", "describe deploy c3", "describe widget c3", "describe svc c3", "events -A", "get events -A", "explain pods.spec.containers", "explain widgets.spec",
 	"api-resources --verbs=list,watch -o name", "rollout history deploy/c3", "wait --for=jsonpath={.metadata.name}=c3 --timeout=2s configmap/c3",

@@ -64,6 +64,12 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if warn(w, q, slices.Concat(s.doubts(v, found.Missing), leftOut)); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
+	if q.part == "scale" {
+		if err = resource.toScale(found.Objects[0]); err != nil {
+			return err
+		}
+		resource = scales()
+	}
 	body, err := s.formOf(q, resource, v, found.Objects[0])
 	if err != nil {
 		return err

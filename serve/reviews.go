@@ -90,7 +90,7 @@ func reads(a *authorization.ResourceAttributes) bool {
 }
 
 // parts are the subresources that are served.
-var parts = []string{"status"}
+var parts = []string{"scale", "status"}
 
 var onlyRead = authorization.SubjectAccessReviewStatus{Reason: "this is the log of a cluster, of which only objects can be read"}
 

@@ -255,7 +255,7 @@ func (p *past) populate() {
 	p.define(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com",
 		"scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","shortNames":["wd"]},"versions":[{"name":"v1","served":true,"storage":true,
 		"selectableFields":[{"jsonPath":".spec.colour"}],
-		"subresources":{"status":{}},
+		"subresources":{"status":{},"scale":{"specReplicasPath":".spec.size","statusReplicasPath":".status.size","labelSelectorPath":".status.colour"}},
 		"additionalPrinterColumns":[{"name":"Colour","type":"string","jsonPath":".spec.colour"},{"name":"Size","type":"integer","jsonPath":".spec.size"},
 			{"name":"Made","type":"date","jsonPath":".metadata.creationTimestamp"},{"name":"Parts","type":"string","jsonPath":".spec.parts[*].name","priority":1}],
 		"schema":{"openAPIV3Schema":{"type":"object","properties":{"status":{"type":"object","properties":{"size":{"type":"integer"},"colour":{"type":"string"}}},"spec":{"type":"object","properties":{"colour":{"type":"string"},"size":{"type":"integer"},

@@ -268,7 +268,7 @@ func servicePorts(r *Row) any {
 	var all []string
 	for _, p := range r.list("spec.ports") {
 		port := TextOf(MemberAt(p, "port"))
-		if node := numberOf(MemberAt(p, "nodePort")); node > 0 {
+		if node := NumberOf(MemberAt(p, "nodePort")); node > 0 {
 			port += ":" + strconv.FormatInt(node, 10)
 		}
 		all = append(all, port+"/"+TextOf(MemberAt(p, "protocol")))

@@ -16,7 +16,7 @@ type podSummary struct {
 
 // restart counts a container's restarts.
 func (p *podSummary) restart(container any) {
-	p.restarts += numberOf(MemberAt(container, "restartCount"))
+	p.restarts += NumberOf(MemberAt(container, "restartCount"))
 	if finished := TextOf(MemberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // the times have one format
 		p.restarted = finished
 	}
@@ -57,7 +57,7 @@ func (p *podSummary) initialize(r *Row, sidecars map[string]bool, sidecarRuns *p
 		ended, waits := MemberAt(c, "state.terminated"), TextOf(MemberAt(c, "state.waiting.reason"))
 		started, _ := MemberAt(c, "started").(bool)
 		switch {
-		case ended != nil && numberOf(MemberAt(ended, "exitCode")) == 0:
+		case ended != nil && NumberOf(MemberAt(ended, "exitCode")) == 0:
 			continue
 		case sidecar && started:
 			if ready, _ := MemberAt(c, "ready").(bool); ready {
@@ -80,10 +80,10 @@ func endReason(ended any) string {
 	if reason := TextOf(MemberAt(ended, "reason")); reason != "" {
 		return reason
 	}
-	if signal := numberOf(MemberAt(ended, "signal")); signal != 0 {
+	if signal := NumberOf(MemberAt(ended, "signal")); signal != 0 {
 		return fmt.Sprintf("Signal:%d", signal)
 	}
-	return fmt.Sprintf("ExitCode:%d", numberOf(MemberAt(ended, "exitCode")))
+	return fmt.Sprintf("ExitCode:%d", NumberOf(MemberAt(ended, "exitCode")))
 }
 
 // run sets the reason and counts from the states of the containers.
@@ -97,7 +97,7 @@ func (p *podSummary) run(r *Row) {
 		case waits != "":
 			p.reason = waits
 		case ended != nil:
-			if p.reason = endReason(ended); numberOf(MemberAt(ended, "exitCode")) != 0 {
+			if p.reason = endReason(ended); NumberOf(MemberAt(ended, "exitCode")) != 0 {
 				failed = p.reason
 			}
 		case ready && MemberAt(c, "state.running") != nil:

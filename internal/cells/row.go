@@ -101,9 +101,10 @@ func TextOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-func (r *Row) number(path string) int64 { return numberOf(r.member(path)) }
+func (r *Row) number(path string) int64 { return NumberOf(r.member(path)) }
 
-func numberOf(v any) int64 {
+// NumberOf returns an exact number, or 0.
+func NumberOf(v any) int64 {
 	n, _ := v.(json.Number)
 	i, _ := n.Int64()
 	return i

@@ -30,11 +30,13 @@ show("pages", pages)
 show("selected", names(core.list_namespaced_config_map("default", label_selector="app=a").items))
 show("field", names(core.list_namespaced_pod("default", field_selector="status.phase=Running").items))
 show("pod", [core.read_namespaced_pod("c3", "default").status.phase])
+show("scale", [str(apps.read_namespaced_deployment_scale("c3", "default").status.selector)])
 show("status", names([apps.read_namespaced_deployment_status("c3", "default")]))
 show("deployments", names(apps.list_deployment_for_all_namespaces().items))
 show("events", names(client.EventsV1Api().list_event_for_all_namespaces().items))
 show("widgets", [o["metadata"]["name"] for o in custom.list_cluster_custom_object("example.com", "v1", "widgets")["items"]])
 show("widget", [str(custom.get_namespaced_custom_object("example.com", "v1", "default", "widgets", "c3")["spec"])])
+show("scale", [str(custom.get_namespaced_custom_object_scale("example.com", "v1", "default", "widgets", "c3")["spec"])])
 try:
     core.read_namespaced_config_map("none", "default")
 except client.ApiException as e:

@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	autoscaling "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/change"
+	"kubecdc/internal/cells"
+	"kubecdc/query"
+)
+
+// scalePaths tell where objects have the parts of a Scale. A CRD defines its own.
+type scalePaths struct{ SpecReplicasPath, StatusReplicasPath, LabelSelectorPath string }
+
+// scales returns the kind of the subresource scale.
+func scales() *served {
+	s := describe(change.APIResource{Resource: change.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", Plural: "scales"}})
+	s.Columns = []metav1.TableColumnDefinition{s.Columns[0], {Name: "Desired", Type: "integer", Description: autoscaling.ScaleSpec{}.SwaggerDoc()["replicas"]},
+		{Name: "Available", Type: "integer", Description: autoscaling.ScaleStatus{}.SwaggerDoc()["replicas"]}, builtin()["configmaps"].Columns[2]}
+	s.paths = []string{".spec.replicas", ".status.replicas", ".metadata.creationTimestamp"}
+	return s
+}
+
+// toScale makes an object its Scale.
+func (r *served) toScale(o *query.Object) error {
+	paths, body, meta := r.scale, cells.Decoded(o.Body), partial(r, o).ObjectMeta
+	member := func(path string) any { return cells.MemberAt(body, strings.TrimPrefix(path, ".")) }
+	if paths == nil {
+		paths = &scalePaths{"spec.replicas", "status.replicas", ""}
+	}
+	if _, isNumber := member(paths.SpecReplicasPath).(json.Number); !isNumber {
+		return apierrors.NewInternalError(fmt.Errorf("the spec replicas field %q does not exist", paths.SpecReplicasPath))
+	}
+	selector := cells.TextOf(member(paths.LabelSelectorPath))
+	if r.scale == nil {
+		parsed := &metav1.LabelSelector{}
+		text := cells.Compact(member("spec.selector"))
+		if r.ID() == "replicationcontrollers" {
+			text = `{"matchLabels":` + text + `}`
+		}
+		_ = json.Unmarshal([]byte(text), parsed)
+		matches, err := metav1.LabelSelectorAsSelector(parsed)
+		if err != nil {
+			return err
+		}
+		selector = matches.String()
+	}
+	o.Body, _ = json.Marshal(&autoscaling.Scale{TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"}, // can't fail
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, ResourceVersion: meta.ResourceVersion, CreationTimestamp: meta.CreationTimestamp},
+		Spec:       autoscaling.ScaleSpec{Replicas: int32(cells.NumberOf(member(paths.SpecReplicasPath)))},
+		Status:     autoscaling.ScaleStatus{Replicas: int32(cells.NumberOf(member(paths.StatusReplicasPath))), Selector: selector}})
+	return nil
+}
