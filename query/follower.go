@@ -20,6 +20,7 @@ type Follower struct {
 	all    *timelines    // has all resources, up to the last record that was read
 	epochs map[int]int64 // the newest owner of each slot
 	stops  []*timelines  // copies of all as it was after some batches, each with the times since the stop before
+	began  time.Time     // when the last reading began
 	read   int           // records since the last stop
 	every  int           // records between two stops
 }
@@ -44,13 +45,18 @@ func (f *Follower) follow(ctx context.Context, resources []string) (end *timelin
 	if err != nil {
 		return nil, nil, err
 	}
+	arrived := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ctx = context.WithoutCancel(ctx) // or the next client would begin again
 	if f.all != nil && !maps.EqualFunc(f.all.retained, retained, func(a, b sinks.Retained) bool { return a.Since.Equal(b.Since) }) {
 		f.all = nil
 	}
-	if err = f.readNew(ctx, retained); errors.Is(err, errRenumbered) {
+	if f.all == nil || !f.began.After(arrived) { // or those who waited together share one reading
+		f.began = time.Now()
+		err = f.readNew(ctx, retained)
+	}
+	if errors.Is(err, errRenumbered) {
 		f.all = nil
 		err = f.readNew(ctx, retained)
 	}

@@ -59,13 +59,21 @@ func (p *Pages) doubts(f *stateReader) []string {
 }
 
 // Within selects a part of a state: the objects in Namespace, with Name, and after the key After. An empty field selects all.
-type Within struct{ Namespace, Name, After string }
+type Within struct {
+	Namespace, Name, After string
+	NoBodies               bool // the objects have the body {}, which costs less. An empty version is one that only the body has
+}
 
-// Page reads about n objects.
+// pageBytes is the size of the objects after which a page ends.
+const pageBytes = 2 << 20
+
+// Page reads about n objects, or fewer if they are large.
 func (p *Pages) Page(ctx context.Context, part Within, n int) (*Page, error) {
 	q := p.query
 	q.Namespace, q.Name, q.Keys = cmp.Or(part.Namespace, q.Namespace), cmp.Or(part.Name, q.Name), &sinks.Keys{After: part.After}
-	f, upTo := p.found.withoutObjects(), &limit{n: n}
+	q.NoBodies = part.NoBodies
+	f, upTo := p.found.withoutObjects(), &limit{n: n, mostBytes: pageBytes}
+	f.noBodies = part.NoBodies
 	if err := f.fillPage(ctx, p.log, q, upTo); err != nil {
 		return nil, err
 	}
@@ -90,32 +98,35 @@ func (f *stateReader) withoutObjects() *stateReader {
 	return &other
 }
 
-// limit ends a reading in the order of keys before the name that is one too many.
+// limit ends a reading in the order of keys before the name that is one too many, or after some bytes.
 type limit struct {
-	n, names   int
-	last, next string
+	n, mostBytes int
+	names, bytes int
+	size         int // the last name's largest object has this size
+	last, next   string
 }
 
 // isOver reports whether a key is one too many.
 func (l *limit) isOver(key string) bool {
 	if l.names == 0 || key != l.last {
-		if l.names == l.n {
+		if l.bytes += l.size; l.names == l.n || l.bytes > l.mostBytes {
 			l.next = l.last
 			return true
 		}
-		l.names, l.last = l.names+1, strings.Clone(key)
+		l.names, l.size, l.last = l.names+1, 0, strings.Clone(key)
 	}
 	return false
 }
 
 // first reads the names up to the limit.
 func (l *limit) first(ctx context.Context, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged) error) error {
-	*l = limit{n: l.n}
+	*l = limit{n: l.n, mostBytes: l.mostBytes}
 	over := false
 	err := r.Changes(ctx, q, func(c *sinks.Logged) error {
 		if over = l.isOver(c.Change.Key()); over {
 			return errStop
 		}
+		l.size = max(l.size, len(c.Before), len(c.After))
 		return visit(c)
 	})
 	if over && errors.Is(err, errStop) {

@@ -74,7 +74,7 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		return false, nil
 	}
 	if upTo == nil {
-		upTo = &limit{n: math.MaxInt}
+		upTo = &limit{n: math.MaxInt, mostBytes: math.MaxInt}
 	}
 	last := q
 	last.Each, last.To = sinks.Last, f.start

@@ -22,6 +22,7 @@ type stateReader struct {
 	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
+	noBodies   bool // are read
 }
 
 // stateReader returns a reader of the state at the target, and what the log can tell of it.
@@ -110,6 +111,18 @@ type record struct {
 	before, after []byte // packed; nil: not yet
 }
 
+// withBodies adds an empty body for each that there is.
+func (r *record) withBodies() *record {
+	l := *r.Logged
+	if l.Op != change.Delete {
+		l.After = []byte("{}")
+	}
+	if l.Op == change.Update || l.Op == change.Delete {
+		l.Before = []byte("{}")
+	}
+	return &record{Logged: &l}
+}
+
 func packed(image []byte, once *[]byte) []byte {
 	if image != nil && *once == nil {
 		*once = s2.Encode(nil, image)
@@ -141,6 +154,9 @@ const (
 )
 
 func (f *stateReader) addRecord(r *record) {
+	if f.noBodies {
+		r = r.withBodies()
+	}
 	st := f.timelines.streams[r.Stream.ID()]
 	o := f.object(r.Logged, st)
 	if o == nil || o.phase == decided {

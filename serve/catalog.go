@@ -132,16 +132,7 @@ func (all *views) described(ctx context.Context, v *view, moment time.Time) (res
 	if v == nil || v.Resource != crds {
 		return found, nil
 	}
-	read, err := v.page(ctx, everything(), nil)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range read.objects {
-		if r := all.definitions.resourceOf(o, found); r != nil {
-			found[r.ID()] = r
-		}
-	}
-	return found, nil
+	return found, all.custom(ctx, v, found)
 }
 
 // describe returns a resource of which only the names are known. Unless it is built in, its tables have names and ages.

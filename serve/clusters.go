@@ -118,6 +118,7 @@ func (c *Clusters) opened(name string) (*Server, error) {
 		return nil, err
 	}
 	s = New(log, c.access, c.slog)
+	s.views.shared = c.views.shared
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.logs, c.all[name] = append(c.logs, log), s

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+	"maps"
 	"sync"
 	"weak"
 
@@ -11,9 +13,9 @@ import (
 // definitions shares the resources of CRDs among views: moments differ in few of them, and schemas are large. It keeps none from being
 // collected that no view has.
 type definitions struct {
-	mu    sync.Mutex
-	known map[definitionID]weak.Pointer[served]
-	most  int // how many are known when those that were collected are removed
+	mu        sync.Mutex
+	resources map[definitionID]weak.Pointer[served]
+	most      int // how many there are when those that were collected are removed
 }
 
 // definitionID identifies a CRD, and the version in which its resource was logged.
@@ -23,31 +25,80 @@ type definitionID struct {
 	logged  string
 }
 
-// resourceOf returns the resource that a CRD defines, or nil. logged are the resources that the log describes.
-func (d *definitions) resourceOf(crd *query.Object, logged map[string]*served) *served {
+// custom adds the resources that the CRDs of a view define. It reads the bodies of those that no other view has.
+func (all *views) custom(ctx context.Context, v *view, found map[string]*served) error {
+	var unknown []query.Within
+	logged := maps.Clone(found)
+	err := all.each(ctx, v, query.Within{NoBodies: true}, func(crd *query.Object) {
+		if r := all.definitions.known(crd, logged); r != nil {
+			found[r.ID()] = r
+		} else {
+			unknown = append(unknown, query.Within{Name: crd.Name})
+		}
+	})
+	if len(unknown) > 10 {
+		unknown = []query.Within{{}} // one reading of all takes less time
+	}
+	for _, part := range unknown {
+		if err == nil {
+			err = all.each(ctx, v, part, func(crd *query.Object) {
+				if r := all.definitions.resourceOf(crd, logged); r != nil {
+					found[r.ID()] = r
+				}
+			})
+		}
+	}
+	return err
+}
+
+// each visits the objects of a view.
+func (all *views) each(ctx context.Context, v *view, part query.Within, visit func(*query.Object)) error {
+	for {
+		read, err := all.page(ctx, v, part, objectsAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, o := range read.Objects {
+			visit(o)
+		}
+		if part.After = read.Next; part.After == "" {
+			return nil
+		}
+	}
+}
+
+func idOf(crd *query.Object, logged map[string]*served) definitionID {
 	id := definitionID{uid: crd.UID, version: crd.ResourceVersion}
 	if r := logged[crd.Name]; r != nil { // a CRD has its resource's name
 		id.logged = r.Version
 	}
+	return id
+}
+
+// known returns the resource that a CRD defines, if a view has it. logged are the resources that the log describes.
+func (d *definitions) known(crd *query.Object, logged map[string]*served) *served {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r := d.known[id].Value(); r != nil {
+	return d.resources[idOf(crd, logged)].Value()
+}
+
+// resourceOf returns the resource that a CRD defines, or nil.
+func (d *definitions) resourceOf(crd *query.Object, logged map[string]*served) *served {
+	if r := d.known(crd, logged); r != nil {
 		return r
 	}
 	r := customResource(crd.Body, logged)
 	if r == nil {
 		return nil
 	}
-	if d.known == nil {
-		d.known = map[definitionID]weak.Pointer[served]{}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.resources == nil {
+		d.resources = map[definitionID]weak.Pointer[served]{}
 	}
-	if d.known[id] = weak.Make(r); len(d.known) > d.most {
-		for id, r := range d.known {
-			if r.Value() == nil {
-				delete(d.known, id)
-			}
-		}
-		d.most = 2*len(d.known) + 100
+	if d.resources[idOf(crd, logged)] = weak.Make(r); len(d.resources) > d.most {
+		maps.DeleteFunc(d.resources, func(_ definitionID, r weak.Pointer[served]) bool { return r.Value() == nil })
+		d.most = 2*len(d.resources) + 100
 	}
 	return r
 }

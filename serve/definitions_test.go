@@ -1,16 +1,34 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 )
+
+// bodies counts the bytes of definitions that are read.
+type bodies struct {
+	sinks.Reader
+	bytes atomic.Int64
+}
+
+func (b *bodies) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	return b.Reader.Changes(ctx, q, func(l *sinks.Logged) error {
+		if change.ResourceOf(l.Stream.ID()).ID() == crds {
+			b.bytes.Add(int64(len(l.After) + len(l.Before)))
+		}
+		return visit(l)
+	})
+}
 
 // The log has large definitions, and another object that changes again and again. A moment costs what differs in it, not all schemas.
 func TestMomentsShareDefinitions(t *testing.T) {
@@ -56,8 +74,8 @@ func TestMomentsShareDefinitions(t *testing.T) {
 	}
 	define(change.Update, 0, 2)
 	flush(custom, namespaces, things)
-	p := &past{}
-	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
+	p, counted := &past{}, &bodies{Reader: reader}
+	p.server = New(counted, nil, slog.New(slog.DiscardHandler))
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -70,12 +88,15 @@ func TestMomentsShareDefinitions(t *testing.T) {
 		}
 	}
 	get(versions[0])
-	before := heap()
+	before, first := heap(), counted.bytes.Swap(0)
 	for _, version := range versions[1:] {
 		get(version)
 	}
 	if after := heap(); after > before+before/2 {
 		t.Errorf("one moment takes %d KB, and %d moments %d KB", before>>10, moments, after>>10)
+	}
+	if n := counted.bytes.Load(); first < definitions*size || n != 0 {
+		t.Errorf("the first moment reads %d KB of definitions, and the others %d KB", first>>10, n>>10)
 	}
 	for where, want := range map[string]string{"": "v2", fmt.Sprint("/at/", versions[3]): "v1"} {
 		if a := p.ours(where+"/apis/example.com", asObjects); !strings.Contains(string(a.body), `"example.com/`+want+`"`) {

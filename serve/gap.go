@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/web"
 	"kubecdc/sinks"
 )
 
@@ -19,6 +20,7 @@ type heldGap struct {
 	complete bool // its changes are in order, and not held
 	changes  []sinks.Logged
 	bytes    int
+	memory   *memory
 	began    time.Time
 	end      *change.Gap // its record, or nil if the log does not have that yet
 	hasAll   bool        // the log has its last change, which may not yet have been read
@@ -28,7 +30,7 @@ type heldGap struct {
 const (
 	retryGap    = time.Second // time after the last change until the log is searched for the end of a gap
 	mostHeld    = 20_000      // maximum number of changes
-	mostBytes   = 64 << 20    // maximum size of the held objects
+	mostBytes   = 64 << 20    // maximum size of the held objects, of which the user's memory is a part
 	longestHeld = time.Minute // maximum time without the end of the gap
 )
 
@@ -52,7 +54,11 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 			return false, nil
 		}
 	}
-	if g.bytes += len(l.Before) + len(l.After); len(g.changes) == mostHeld || g.bytes > mostBytes {
+	if g.memory == nil {
+		g.memory = &memory{shares: w.views.memory, user: web.SenderOf(ctx)}
+	}
+	size := len(l.Before) + len(l.After)
+	if g.bytes += size; len(g.changes) == mostHeld || g.bytes > mostBytes || !g.memory.grow(int64(size)) {
 		return false, expired(errors.New("a gap has too many changes to be watched: list again"))
 	}
 	g.changes, g.asked = append(g.changes, *l), false
@@ -81,6 +87,7 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 		return err
 	}
 	changes, end := g.changes, g.end
+	defer g.memory.shrink(0)
 	*g = heldGap{}
 	if end != nil && end.To.Compare(w.from) <= 0 {
 		return nil // the client has all of it

@@ -1,15 +1,13 @@
 package serve
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,10 +48,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	if err := v.has(q.askedVersion(), q.isExact()); err != nil {
 		return err
 	}
-	found, err := v.pages.Page(r.Context(), query.Within{Namespace: q.namespace, Name: q.name}, 1)
+	found, memory, err := s.views.object(r.Context(), v, query.Within{Namespace: q.namespace, Name: q.name})
 	if err != nil {
-		return unlessRetained(err)
+		return err
 	}
+	defer memory.shrink(0)
 	for _, o := range found.Objects {
 		resource.rename(o)
 	}
@@ -103,76 +102,6 @@ func (v *view) has(version change.ResourceVersion, exact bool) error {
 	return nil
 }
 
-// page is a part of a list.
-type page struct {
-	objects []*query.Object
-	next    string   // the continue token, or empty for the last page
-	left    int64    // how many objects follow, or 0 if they were not counted
-	missing []string // reasons why it may be incomplete
-}
-
-// objectsAtOnce is how many objects are read at a time.
-const objectsAtOnce = 1000
-
-// page returns the objects of a request, or all without a limit.
-func (v *view) page(ctx context.Context, q *request, resource *served) (p page, err error) {
-	matches, err := q.matcher(resource)
-	if err != nil {
-		return p, err
-	}
-	part := query.Within{Namespace: q.namespace, Name: q.only()}
-	if q.Continue != "" {
-		t, err := parseToken(q.Continue)
-		if err != nil {
-			return p, err
-		}
-		part.After, p.left = t.After, t.Left
-	}
-	n, limit := objectsAtOnce, int(q.Limit)
-	if limit > 0 && limit < n && matches == nil {
-		n = limit + 1
-	}
-	for last := ""; ; {
-		found, err := v.pages.Page(ctx, part, n)
-		if err != nil {
-			return p, unlessRetained(err)
-		}
-		for _, m := range found.Missing {
-			if !slices.Contains(p.missing, m) {
-				p.missing = append(p.missing, m)
-			}
-		}
-		for _, o := range found.Objects {
-			resource.rename(o)
-			switch {
-			case matches != nil && !matches(o):
-				continue
-			case limit > 0 && len(p.objects) == limit:
-				if p.left -= int64(limit); q.Continue == "" && matches == nil {
-					part.After = last
-					p.left, err = v.left(ctx, part)
-				}
-				p.left = max(0, p.left)
-				p.next = token{v.viewID, last, p.left}.String()
-				return p, err
-			}
-			p.objects, last = append(p.objects, o), change.ObjectKey(o.Namespace, o.Name)
-		}
-		if part.After = found.Next; part.After == "" {
-			return p, nil
-		}
-	}
-}
-
-// left counts the objects of a part. It returns 0 if they are more than are read at a time: the count is only a help for clients.
-func (v *view) left(ctx context.Context, part query.Within) (int64, error) {
-	found, err := v.pages.Page(ctx, part, objectsAtOnce)
-	if err != nil || found.Next != "" {
-		return 0, unlessRetained(err)
-	}
-	return int64(len(found.Objects)), nil
-}
-
 // unlessRetained turns ErrNotRetained, and a version that stands for two states, into the API server's error 410. It returns
 // other errors unchanged.
 func unlessRetained(err error) error {
@@ -187,62 +116,81 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if err := v.has(q.askedVersion(), q.isExact()); err != nil {
 		return err
 	}
-	if q.Limit <= 0 || q.Limit > objectsAtOnce {
-		if err := s.views.lists.Acquire(r.Context(), 1); err != nil {
-			return err
-		}
-		defer s.views.lists.Release(1)
-	}
-	p, err := v.page(r.Context(), q, resource)
+	l, err := s.read(r.Context(), q, resource, v)
 	if err != nil {
 		return err
 	}
-	leftOut, err := s.hashesOf(r.Context(), q, resource).fit(p.objects...)
-	if err != nil {
-		return err
+	defer l.memory.shrink(0)
+	if q.form == "PartialObjectMetadata" {
+		return notAcceptable()
 	}
-	warn(w, q, slices.Concat(s.doubts(v, p.missing), leftOut))
-	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: p.next}
-	if p.left > 0 {
-		meta.RemainingItemCount = &p.left
+	warn(w, q, slices.Concat(s.doubts(v, l.missing), l.leftOut))
+	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: l.continued}
+	if l.left > 0 {
+		meta.RemainingItemCount = &l.left
 	}
 	switch q.form {
 	case "Table":
-		return reply(w, q.media, http.StatusOK, s.table(q, resource, v, p.objects, meta))
+		return s.writeTable(w, r, q, resource, l, meta)
 	case "PartialObjectMetadataList":
-		list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
-		for _, o := range p.objects {
-			list.Items = append(list.Items, *partial(resource, o))
-		}
-		return reply(w, q.media, http.StatusOK, list)
-	case "PartialObjectMetadata":
-		return notAcceptable()
+		return s.writeMetadata(w, r, q, resource, l, meta)
 	}
-	encoder := q.media.encoder(w, http.StatusOK)
-	out := bufio.NewWriterSize(encoder, 64<<10)
 	head, err := json.Marshal(meta)
 	if err != nil {
 		return err
 	}
-	if builtin()[resource.ID()] == nil && p.next == "" { // the API server writes this for all custom resources
+	if builtin()[resource.ID()] == nil && l.continued == "" { // the API server writes this for all custom resources
 		head = append([]byte(`{"continue":"",`), head[1:]...)
 	}
-	_, _ = out.WriteString(`{"kind":` + strconv.Quote(resource.Kind+"List") + `,"apiVersion":` + strconv.Quote(resource.APIVersion()) + `,"metadata":`)
-	_, _ = out.Write(head)
-	separator := `,"items":[`
-	for _, o := range p.objects {
-		_, _ = out.WriteString(separator)
-		_, _ = out.Write(resource.item(o.Body))
-		separator = ","
+	head = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, resource.Kind+"List", resource.APIVersion(), head)
+	return s.write(r.Context(), w, q.media, l, head, func(some []*query.Object) (text []byte, err error) {
+		for i, o := range some {
+			if i > 0 {
+				text = append(text, ',')
+			}
+			text = append(text, resource.item(o.Body)...)
+		}
+		return text, nil
+	})
+}
+
+// writeTable answers with a table.
+func (s *Server) writeTable(w http.ResponseWriter, r *http.Request, q *request, resource *served, l *listing, meta metav1.ListMeta) error {
+	if needsAllRows(resource) || len(l.objects) == 0 {
+		if l.rest != nil {
+			return refusal(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "this table has no room in memory: set limit")
+		}
+		return reply(w, q.media, http.StatusOK, s.table(q, resource, l.view, l.objects, meta))
 	}
-	if len(p.objects) == 0 {
-		_, _ = out.WriteString(separator)
-	}
-	_, _ = out.WriteString("]}\n")
-	if err := out.Flush(); err != nil { // the first error of all
+	table := s.table(q, resource, l.view, nil, meta)
+	table.Rows = []metav1.TableRow{}
+	head, err := json.Marshal(table)
+	if err != nil {
 		return err
 	}
-	return encoder.Close()
+	return s.write(r.Context(), w, q.media, l, bytes.TrimSuffix(head, []byte("]}")), func(some []*query.Object) ([]byte, error) {
+		return elements(s.rows(q, resource, l.view, some))
+	})
+}
+
+// writeMetadata answers with a list of metadata.
+func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, q *request, resource *served, l *listing, meta metav1.ListMeta) error {
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
+	if len(l.objects) == 0 {
+		return reply(w, q.media, http.StatusOK, list)
+	}
+	list.Items = []metav1.PartialObjectMetadata{}
+	head, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return s.write(r.Context(), w, q.media, l, bytes.TrimSuffix(head, []byte("]}")), func(some []*query.Object) ([]byte, error) {
+		var items []*metav1.PartialObjectMetadata
+		for _, o := range some {
+			items = append(items, partial(resource, o))
+		}
+		return elements(items)
+	})
 }
 
 // item returns an object as a list has it. Objects of built-in resources have no type there.

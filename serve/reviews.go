@@ -172,14 +172,14 @@ type whoAmI struct {
 	authentication.SelfSubjectReview
 }
 
-func (m *whoAmI) answer(s *Server, r *http.Request, _ *request, _ func() error) error {
+func (m *whoAmI) answer(s *Server, r *http.Request, q *request, _ func() error) error {
 	m.Status.UserInfo = authentication.UserInfo{Username: "system:anonymous", Groups: []string{"system:unauthenticated"}}
 	switch access := s.access.(type) {
 	case nil:
 	case web.Reviewer:
 		user, err := access.Who(r)
 		if err != nil {
-			return err
+			return s.decided(r, q, err)
 		}
 		m.Status.UserInfo = user
 	default:

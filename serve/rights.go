@@ -6,6 +6,7 @@ import (
 
 	authorization "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubecdc/internal/web"
@@ -13,7 +14,11 @@ import (
 
 // may returns an error unless the sender of a request has a right.
 func (s *Server) may(r *http.Request, q *request, asked web.Asked) error {
-	err := web.May(s.access, r, asked)
+	return s.decided(r, q, web.May(s.access, r, asked))
+}
+
+// decided returns the API server's error for one of web.May.
+func (s *Server) decided(r *http.Request, q *request, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -21,9 +26,20 @@ func (s *Server) may(r *http.Request, q *request, asked web.Asked) error {
 		return apierrors.NewUnauthorized("a bearer token is needed that is known here: see KUBECDC_HTTP_ACCESS")
 	case errors.Is(err, web.ErrNotAllowed):
 		return apierrors.NewForbidden(schema.GroupResource{Group: q.group, Resource: q.plural}, q.name, errors.New("see KUBECDC_HTTP_ACCESS"))
+	case errors.Is(err, web.ErrCrowded):
+		return crowded()
+	case r.Context().Err() != nil:
+		return err
 	}
 	s.slog.Warn("a request could not be checked", "path", q.path, "error", err)
 	return apierrors.NewServiceUnavailable("the token can't be checked now: the log of exporter serve says why")
+}
+
+// crowded returns an error after which clients ask again.
+func crowded() error {
+	refused := apierrors.NewServiceUnavailable(web.ErrCrowded.Error())
+	refused.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return refused
 }
 
 // asked returns the right that the API server would demand for a request.

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +53,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // logPanic logs a panic, and cuts the connection, so that no client takes the answer for a complete one.
 func (s *Server) logPanic(r *http.Request) {
-	if p := recover(); p != nil {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(p)
+	default:
 		s.slog.Error("a question ended in a panic: please report it", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 		panic(http.ErrAbortHandler)
 	}
@@ -144,6 +149,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := s.statusOf(err)
 	if status.Code == http.StatusUnauthorized {
 		web.Challenge(w.Header())
+	}
+	if d := status.Details; d != nil && d.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(d.RetryAfterSeconds)))
 	}
 	_, m, _ := accepted(r, plainForms)
 	_ = reply(w, m, int(status.Code), status)

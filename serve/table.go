@@ -21,6 +21,9 @@ func (s *Server) table(q *request, resource *served, v *view, objects []*query.O
 	return t
 }
 
+// needsAllRows reports whether a table depends on all its objects.
+func needsAllRows(r *served) bool { return defaultAnnotations[r.ID()] != nil || r.ID() == flowSchemas }
+
 func (s *Server) rows(q *request, resource *served, v *view, objects []*query.Object) []metav1.TableRow {
 	if len(objects) == 0 && cells.BuiltIn()[resource.ID()] != nil && resource.Columns[1].Name == "Created At" {
 		return nil // like the API server, for built-in types without special columns

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	authentication "k8s.io/api/authentication/v1"
+
 	"kubecdc/change"
 	"kubecdc/internal/web"
 )
@@ -89,5 +91,27 @@ func TestAWatchEndsWithItsRight(t *testing.T) {
 			t.Errorf("%v: the watch ends with %v", lost, err)
 		}
 		cancel()
+	}
+}
+
+// unknown allows everything, and can't say who the user is.
+type unknown struct{ err error }
+
+func (unknown) Allow(context.Context, string, web.Asked) error { return nil }
+func (u unknown) Who(*http.Request) (authentication.UserInfo, error) {
+	return authentication.UserInfo{}, u.err
+}
+func (unknown) Forward(*http.Request, string, any) error { return nil }
+
+// A user whose token or right ended between two questions gets a client's error.
+func TestWhoIsRefusedAsOthers(t *testing.T) {
+	_, reader := sqliteLog(t)
+	for err, want := range map[error]int{web.ErrNotAllowed: http.StatusForbidden, web.ErrUnknownToken: http.StatusUnauthorized, errors.New("away"): http.StatusServiceUnavailable} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/apis/authentication.k8s.io/v1/selfsubjectreviews", strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer any")
+		New(reader, unknown{err: err}, slog.New(slog.DiscardHandler)).ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%v: %d %s", err, w.Code, w.Body)
+		}
 	}
 }

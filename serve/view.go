@@ -9,11 +9,11 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/web"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -48,21 +48,27 @@ type views struct {
 	recent      *lru.Cache[viewID, *view]
 	reading     singleflight.Group
 	definitions definitions
-	places      chan struct{}       // has an element for each request that waits for a view
-	lists       *semaphore.Weighted // room for lists with more objects than are read at a time, until they are sent
+	shared
+}
+
+// shared is what the requests for all clusters share.
+type shared struct {
+	places *web.Shares // requests that wait for a view have them
+	pages  *web.Shares // pages that are being read or written have them
+	memory *web.Shares
 }
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
-	return &views{log: log, follower: query.NewFollower(log), recent: recent, places: make(chan struct{}, mostReads), lists: semaphore.NewWeighted(mostLists)}
+	return &views{log: log, follower: query.NewFollower(log), recent: recent,
+		shared: shared{web.NewShares(mostReads), web.NewShares(mostPages), web.NewShares(mostMemory)}}
 }
 
 const (
 	// lacking is how long an incomplete view is cached, since the log may get the missing changes.
 	lacking   = 2 * time.Second
 	mostViews = 200 // that are cached
-	mostReads = 32  // views that are read at once. A client that leaves does not end the reading
-	mostLists = 8   // long lists that are in memory at once
+	mostReads = 8   // views that are read at once. A client that leaves does not end the reading
 )
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
@@ -113,10 +119,9 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 
 // readOnce reads a view. Requests that need the same view wait for one reading.
 func (v *views) readOnce(ctx context.Context, id viewID, end *query.Moment, target query.Target, q query.Question) (*view, error) {
-	select {
-	case v.places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	user := web.SenderOf(ctx)
+	if err := v.places.Acquire(ctx, user, 1); err != nil {
+		return nil, err
 	}
 	done := v.reading.DoChan(fmt.Sprintf("%q", id), func() (any, error) {
 		read, err := v.newView(context.WithoutCancel(ctx), id, end, target, q)
@@ -127,13 +132,13 @@ func (v *views) readOnce(ctx context.Context, id viewID, end *query.Moment, targ
 	})
 	select {
 	case result := <-done:
-		<-v.places
+		v.places.Release(user, 1)
 		if result.Err != nil {
 			return nil, result.Err
 		}
 		return result.Val.(*view), nil
 	case <-ctx.Done():
-		go func() { <-done; <-v.places }()
+		go func() { <-done; v.places.Release(user, 1) }()
 		return nil, ctx.Err()
 	}
 }

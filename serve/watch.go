@@ -101,7 +101,8 @@ func (w *watcher) run(ctx context.Context) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	changes, done := make(chan sinks.Logged), make(chan error, 1)
+	changes, done := make(chan arrived), make(chan error, 1)
+	defer func() { w.held.memory.shrink(0) }()
 	if !w.q.pinned { // at a moment nothing changes
 		q, err := w.following(ctx, from, listed)
 		if err != nil {
@@ -109,10 +110,15 @@ func (w *watcher) run(ctx context.Context) error {
 		}
 		go func() {
 			done <- w.log.Changes(ctx, q, func(l *sinks.Logged) error {
+				a, err := w.views.arrive(ctx, l)
+				if err != nil {
+					return err
+				}
 				select {
-				case changes <- l.Clone():
+				case changes <- a:
 					return nil
 				case <-ctx.Done():
+					a.memory.shrink(0)
 					return ctx.Err()
 				}
 			})
@@ -123,25 +129,24 @@ func (w *watcher) run(ctx context.Context) error {
 
 // initial writes the existing objects. The bookmark after them has an annotation (KEP-3157).
 func (w *watcher) initial(ctx context.Context) error {
-	if err := w.views.lists.Acquire(ctx, 1); err != nil {
-		return err
-	}
-	defer w.views.lists.Release(1)
 	all := *w.q
 	all.Limit, all.Continue = 0, ""
-	p, err := w.view.page(ctx, &all, w.resource)
+	l, err := w.read(ctx, &all, w.resource, w.view)
 	if err != nil {
 		return err
 	}
-	leftOut, err := w.hashes.fit(p.objects...)
-	if err != nil {
-		return err
-	}
-	warn(w.w, w.q, slices.Concat(w.doubts(w.view, p.missing), leftOut))
-	for _, o := range p.objects {
-		if err := w.event("ADDED", o); err != nil {
-			return err
+	defer l.memory.shrink(0)
+	warn(w.w, w.q, slices.Concat(w.doubts(w.view, l.missing), l.leftOut))
+	err = l.each(ctx, w.views, func(some []*query.Object) error {
+		for _, o := range some {
+			if err := w.event("ADDED", o); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	w.version = w.view.version
 	if w.q.wantsInitial() && w.q.AllowWatchBookmarks {
@@ -166,7 +171,7 @@ func (w *watcher) following(ctx context.Context, from change.ResourceVersion, li
 }
 
 // writeAll writes changes and bookmarks until the watch ends, or the reading of changes is done.
-func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, done <-chan error) (err error) {
+func (w *watcher) writeAll(ctx context.Context, changes <-chan arrived, done <-chan error) (err error) {
 	tick, review := time.NewTicker(bookmarkInterval), time.NewTicker(w.reviewed)
 	defer tick.Stop()
 	defer review.Stop()
@@ -188,8 +193,9 @@ func (w *watcher) writeAll(ctx context.Context, changes <-chan sinks.Logged, don
 			if refused := w.may(); apierrors.IsForbidden(refused) || apierrors.IsUnauthorized(refused) {
 				return refused
 			} // with another error the watch goes on
-		case l := <-changes:
-			err = w.next(ctx, &l)
+		case a := <-changes:
+			err = w.next(ctx, &a.Logged)
+			a.memory.shrink(0)
 		}
 	}
 	return err
@@ -247,18 +253,18 @@ func (w *watcher) change(ctx context.Context, l *sinks.Logged) error {
 	switch {
 	case after == nil && before != nil: // deleted, or no longer selected
 		before.ResourceVersion, before.Body = w.version, withVersion(before.Body, w.version)
-		return w.event("DELETED", before)
+		return w.fitted("DELETED", before)
 	case after == nil:
 		return nil
 	case l.Op == change.Create || before == nil:
-		return w.event("ADDED", after)
+		return w.fitted("ADDED", after)
 	}
-	return w.event("MODIFIED", after)
+	return w.fitted("MODIFIED", after)
 }
 
 // replaced reports whether the client may already have a newer object of that name.
 func (w *watcher) replaced(ctx context.Context, l *sinks.Logged) (bool, error) {
-	found, err := w.view.pages.Page(ctx, query.Within{Namespace: l.Namespace, Name: l.Name}, 1)
+	found, err := w.views.page(ctx, w.view, query.Within{Namespace: l.Namespace, Name: l.Name}, 1)
 	if err != nil || len(found.Objects) == 0 {
 		return false, err
 	}
@@ -285,11 +291,15 @@ func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
 	return o
 }
 
-func (w *watcher) event(kind string, o *query.Object) error {
-	_, err := w.hashes.fit(o)
-	if err != nil {
+// fitted writes the event of an object from the log.
+func (w *watcher) fitted(kind string, o *query.Object) error {
+	if _, err := w.hashes.fit(o); err != nil {
 		return err
 	}
+	return w.event(kind, o)
+}
+
+func (w *watcher) event(kind string, o *query.Object) error {
 	body, err := w.formOf(w.q, w.resource, w.view, o)
 	if err != nil {
 		return err

@@ -61,8 +61,8 @@ func bearer(r *http.Request) string {
 	return password
 }
 
-// May returns nil if the sender of the request has the right, and otherwise the error of Access.Allow. If a is nil, every request is
-// allowed except impersonation.
+// May returns nil if the sender of the request has the right, and otherwise the error of Access.Allow. It returns ErrCrowded if the sender has
+// too many requests (Server.Long). If a is nil, every request is allowed except impersonation.
 func May(a Access, r *http.Request, asked Asked) error {
 	if err := impersonate(r.Header, &asked); err != nil {
 		return err
@@ -71,13 +71,16 @@ func May(a Access, r *http.Request, asked Asked) error {
 		if asked.User != "" {
 			return ErrNotAllowed
 		}
-		return nil
+		return count(r, a)
 	}
 	token := bearer(r)
 	if token == "" {
 		return ErrUnknownToken
 	}
-	return a.Allow(r.Context(), token, asked)
+	if err := a.Allow(r.Context(), token, asked); err != nil {
+		return err
+	}
+	return count(r, a)
 }
 
 // MayGet is May for a path.

@@ -167,6 +167,12 @@ func (r *Reviews) bearer(ctx context.Context, token string) (u user, decision, f
 	return u, nil, nil
 }
 
+// nameOf returns the name of the user whose token it is, or "" if no review says it.
+func (r *Reviews) nameOf(token string) string {
+	u, _ := r.users.Peek(hashOf(token, nil))
+	return u.User
+}
+
 // sender returns the bearer of a token, or the user whom the bearer may impersonate.
 func (r *Reviews) sender(ctx context.Context, token string, asked *Asked) (u user, decision, failed error) {
 	if u, decision, failed = r.bearer(ctx, token); decision != nil || failed != nil {

@@ -12,7 +12,7 @@ import (
 
 // Reviewer answers for an API server what clients ask about themselves. The sender of the request must be known (May).
 type Reviewer interface {
-	// Who returns the user who sends a request.
+	// Who returns the user who sends a request, or an error as May does.
 	Who(r *http.Request) (authentication.UserInfo, error)
 	// Forward sends a review to a path of the API server, as the sender of the request would, and adds the answer to it.
 	Forward(r *http.Request, path string, review any) error

@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,6 +20,8 @@ const (
 	readWithin = 5 * time.Second
 	// answerWithin is how long an answer may take, or a part of a long one. A client that reads more slowly is disconnected.
 	answerWithin = 30 * time.Second
+	// mostStreams is how many requests an HTTP/2 connection has at once. A client with more opens another connection.
+	mostStreams = 250
 )
 
 // Options are the settings of a server.
@@ -26,15 +30,17 @@ type Options struct {
 	TLSCert, TLSKey string        // files, or empty for no TLS
 	Within          time.Duration // how long an answer may take, or 0 for answerWithin
 	MostConnections int
+	MostRequests    int // with Long, or 0 to have HTTP/1.1 alone, whose connections have one request at a time
 	Log             *slog.Logger
 }
 
-// Server is a server of HTTP/1.1, whose connections have one request at a time.
+// Server is a server of HTTP/1.1, and over TLS also of HTTP/2.
 type Server struct {
-	http        *http.Server
-	listener    net.Listener
-	within      time.Duration
-	connections *connections
+	http                  *http.Server
+	listener              net.Listener
+	within                time.Duration
+	connections, requests *places
+	byConnection          sync.Map // the *place of each net.Conn
 }
 
 // Listen returns a server, or the *net.OpError of listening.
@@ -43,13 +49,16 @@ func Listen(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, within: cmp.Or(o.Within, answerWithin),
-		connections: &connections{most: o.MostConnections, open: map[net.Conn]connectionState{}}}
+	s := &Server{listener: l, within: cmp.Or(o.Within, answerWithin), connections: newPlaces(o.MostConnections),
+		requests: newPlaces(cmp.Or(o.MostRequests, o.MostConnections))}
 	s.http = &http.Server{ReadTimeout: readWithin, WriteTimeout: s.within, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
-		ConnState: s.connections.changed,
-		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+		ConnContext: s.accepted, ConnState: s.changed,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetHTTP2(o.MostRequests > 0)
+	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: mostStreams, MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerConnection: 64 << 10,
+		MaxReceiveBufferPerStream: 64 << 10, SendPingTimeout: answerWithin, PingTimeout: answerWithin, WriteByteTimeout: answerWithin}
 	if o.TLSCert != "" {
 		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
 		s.http.TLSConfig = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}
@@ -82,44 +91,101 @@ func (s *Server) URL() string {
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	defer s.connections.closeHijacked()
+	defer s.connections.endHijacked()
 	if err := s.http.Shutdown(ctx); err == nil {
 		return nil
 	}
 	return s.http.Close()
 }
 
-// Long lets answers last for as long as their client reads them.
+// accepted gives a new connection a place.
+func (s *Server) accepted(ctx context.Context, conn net.Conn) context.Context {
+	end := conn.Close
+	if t, ok := conn.(*tls.Conn); ok {
+		end = t.NetConn().Close // it does not wait, unlike TLS's
+	}
+	p := s.connections.enter(conn.RemoteAddr().String(), func() { _ = end() })
+	s.byConnection.Store(conn, p)
+	return context.WithValue(ctx, placesKey{}, p)
+}
+
+// changed records a connection's new state.
+func (s *Server) changed(conn net.Conn, state http.ConnState) {
+	found, _ := s.byConnection.Load(conn)
+	p, isOpen := found.(*place)
+	switch {
+	case !isOpen:
+	case state == http.StateClosed:
+		s.byConnection.Delete(conn)
+		p.leave()
+	case state == http.StateHijacked: // its owner tells when it closes it
+		p.all.mu.Lock()
+		p.hijacked = true
+		p.all.mu.Unlock()
+	case state == http.StateActive:
+		p.changed(1)
+	case state == http.StateIdle:
+		p.changed(0)
+	}
+}
+
+// Long lets answers last for as long as their client reads them, and bounds how many there are.
 func (s *Server) Long(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		if r.ContentLength == 0 {
 			_ = c.SetReadDeadline(time.Time{}) // only the end of the connection is still to be read
 		}
-		l := &long{w, c, s.within, s.connections}
-		next.ServeHTTP(l, r)
-		l.extend() // for the answer's end, which is written after this
+		ctx, cancel := context.WithCancelCause(r.Context())
+		defer cancel(nil)
+		connection, _ := ctx.Value(placesKey{}).(*place)
+		request := s.requests.enter(r.RemoteAddr, func() { cancel(ErrCrowded) })
+		defer request.leave()
+		l := &long{ResponseWriter: w, control: c, server: s}
+		l.within(0) // it may be silent for long
+		next.ServeHTTP(l, r.WithContext(context.WithValue(ctx, placesKey{}, held{connection, request})))
+		if errors.Is(context.Cause(ctx), ErrCrowded) && !l.began {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, ErrCrowded.Error(), http.StatusServiceUnavailable)
+		}
+		l.within(s.within) // for the answer's end, which is written after this
 	})
 }
 
 // long is a ResponseWriter with a deadline for each part of the answer, not for all of it.
 type long struct {
 	http.ResponseWriter
-	control     *http.ResponseController
-	within      time.Duration
-	connections *connections
+	control *http.ResponseController
+	server  *Server
+	began   bool // the answer
 }
 
-func (l *long) extend() { _ = l.control.SetWriteDeadline(time.Now().Add(l.within)) }
+// within sets how long the next part may take, or no limit for 0. HTTP/2 ends an answer at its deadline even if nothing is written.
+func (l *long) within(limit time.Duration) {
+	end := time.Time{}
+	if limit > 0 {
+		end = time.Now().Add(limit)
+	}
+	_ = l.control.SetWriteDeadline(end)
+}
+
+func (l *long) WriteHeader(code int) {
+	l.began = true
+	l.ResponseWriter.WriteHeader(code)
+}
 
 func (l *long) Write(part []byte) (int, error) {
-	l.extend()
+	l.began = true
+	l.within(l.server.within)
+	defer l.within(0)
 	return l.ResponseWriter.Write(part)
 }
 
 // FlushError is for http.ResponseController.
 func (l *long) FlushError() error {
-	l.extend()
+	l.began = true
+	l.within(l.server.within)
+	defer l.within(0)
 	return l.control.Flush()
 }
 

@@ -68,6 +68,7 @@ func (l *long) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	l.began = true
 	h := &hijacked{conn, l}
 	return h, bufio.NewReadWriter(buffered.Reader, bufio.NewWriter(h)), nil
 }
@@ -78,11 +79,11 @@ type hijacked struct {
 }
 
 func (h *hijacked) Write(part []byte) (int, error) {
-	_ = h.SetWriteDeadline(time.Now().Add(h.answer.within))
+	_ = h.SetWriteDeadline(time.Now().Add(h.answer.server.within))
 	return h.Conn.Write(part)
 }
 
 func (h *hijacked) Close() error {
-	h.answer.connections.changed(h.Conn, http.StateClosed)
+	h.answer.server.changed(h.Conn, http.StateClosed)
 	return h.Conn.Close()
 }

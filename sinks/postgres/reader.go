@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -20,6 +21,9 @@ type Reader struct {
 	db      *pgdb.DB
 	cluster string
 	counted sinks.RecentlyRemoved
+	ending  sync.Mutex
+	last    sinks.Cut // the end of the log
+	lastAt  time.Time // when it was read
 }
 
 var _ sinks.ReadCloser = (*Reader)(nil)
@@ -172,7 +176,7 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	for {
 		to := q.To
 		if to == nil {
-			end, err := r.CutAt(ctx, time.Time{})
+			end, err := r.end(ctx, q.Follow)
 			if err != nil {
 				return err
 			}
@@ -185,6 +189,22 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 			return err
 		}
 	}
+}
+
+// end returns the end of the log. It is read for all followers at once, of which there may be hundreds.
+func (r *Reader) end(ctx context.Context, follows bool) (cut sinks.Cut, err error) {
+	if !follows {
+		return r.CutAt(ctx, time.Time{})
+	}
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	if time.Since(r.lastAt) > followEvery/2 {
+		if cut, err = r.CutAt(ctx, time.Time{}); err != nil {
+			return cut, err
+		}
+		r.last, r.lastAt = cut, time.Now()
+	}
+	return r.last, nil
 }
 
 // pending lists the batches with changes that were not read yet, up to a cut, in the order in which they were written.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"kubecdc/internal/sqlitefile"
@@ -17,6 +18,10 @@ type Reader struct {
 	db      *prepared
 	cluster string
 	counted sinks.RecentlyRemoved // by the resources
+	pages   chan struct{}         // has an element for each page that a follower reads
+	ending  sync.Mutex
+	last    int64     // the last number of the log
+	lastAt  time.Time // when it was read
 }
 
 var _ sinks.ReadCloser = (*Reader)(nil)
@@ -30,7 +35,8 @@ func NewReader(ctx context.Context, file *sqlitefile.File, cluster string) (*Rea
 }
 
 func newReader(file *sqlitefile.File, cluster string) *Reader {
-	return &Reader{file: file, db: &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster: cluster}
+	return &Reader{file: file, db: &prepared{db: file.DB(), texts: map[string]*sql.Stmt{}}, cluster: cluster,
+		pages: make(chan struct{}, followersAtOnce)}
 }
 
 // Close closes the file.
@@ -65,6 +71,20 @@ func (r *Reader) slots(ctx context.Context) (numbers map[int64]int, cut sinks.Cu
 		return nil
 	})
 	return numbers, cut, err
+}
+
+// end returns the last number of the log. It is read for all followers at once, of which there may be hundreds.
+func (r *Reader) end(ctx context.Context) (int64, error) {
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	if time.Since(r.lastAt) < followEvery/2 {
+		return r.last, nil
+	}
+	ends, err := column[int64](ctx, r.db, `select end from (`+lastBatch+`)`)
+	if err == nil {
+		r.last, r.lastAt = ends[0], time.Now()
+	}
+	return r.last, err
 }
 
 func (r *Reader) FindsObjects() bool { return true }

@@ -74,6 +74,10 @@ const (
 
 // page reads records until there are enough of them for one page. more says that there may be others.
 func page(ctx context.Context, db queries, query string, args ...any) (all []record, more bool, err error) {
+	return pageOf(ctx, db, pageBytes, query, args...)
+}
+
+func pageOf(ctx context.Context, db queries, most int, query string, args ...any) (all []record, more bool, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, false, err
@@ -85,7 +89,7 @@ func page(ctx context.Context, db queries, query string, args ...any) (all []rec
 			return nil, false, err
 		}
 		all = append(all, r)
-		if size += len(r.body) + len(r.before) + len(r.full); size > pageBytes || len(all) == pageRecords {
+		if size += len(r.body) + len(r.before) + len(r.full); size > most || len(all) == pageRecords {
 			return all, true, nil
 		}
 	}
@@ -114,16 +118,21 @@ type bodies struct {
 	codecs map[int64]codec
 	held   map[int64]held
 	size   int
+	most   int // maximum size
 	who    provenance.Reader
 }
 
 // held is what an object's next body is a delta of.
 type held struct{ full, last []byte }
 
-const heldBytes = 32 << 20
+// heldBytes is how much a reader remembers. A follower remembers followerBytes, and reads so many at once, since there may be hundreds.
+const (
+	heldBytes     = 32 << 20
+	followerBytes = 64 << 10
+)
 
 func newBodies(db queries) *bodies {
-	return &bodies{db: db, codecs: map[int64]codec{}, held: map[int64]held{}}
+	return &bodies{db: db, codecs: map[int64]codec{}, held: map[int64]held{}, most: heldBytes}
 }
 
 // skip forgets an object, because a record of it is not read.
@@ -135,9 +144,12 @@ func (b *bodies) skip(r *record) {
 
 func (b *bodies) hold(r *record, h held) {
 	b.skip(r)
-	if b.size += len(h.full) + len(h.last); b.size > heldBytes {
+	if b.size += len(h.full) + len(h.last); b.size > b.most {
 		clear(b.held)
-		b.size = len(h.full) + len(h.last)
+		if b.size = len(h.full) + len(h.last); b.size > b.most {
+			b.size = 0
+			return
+		}
 	}
 	b.held[r.object] = h
 }

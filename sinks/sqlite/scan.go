@@ -10,8 +10,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// followEvery is how often new batches are polled for.
-const followEvery = 200 * time.Millisecond
+const (
+	followEvery     = 200 * time.Millisecond // how often new batches are polled for
+	followersAtOnce = 4                      // pages of changes that followers read at once
+)
 
 // scan answers one query.
 type scan struct {
@@ -79,6 +81,9 @@ func (s *scan) all(ctx context.Context, after int64) (err error) {
 			return err
 		}
 	}
+	if s.Follow {
+		s.made.most = followerBytes
+	}
 	if (s.Name != "" || s.Keys != nil) && !s.Follow {
 		return s.byObject(ctx, number, after)
 	}
@@ -93,7 +98,11 @@ func (s *scan) all(ctx context.Context, after int64) (err error) {
 		if number, err = s.changes(ctx, number, end); err != nil || !s.Follow {
 			return err
 		}
-		err = wait.For(ctx, followEvery)
+		for now := end; err == nil && now == end; {
+			if err = wait.For(ctx, followEvery); err == nil {
+				now, err = s.reader.end(ctx)
+			}
+		}
 	}
 	return err
 }
@@ -196,7 +205,7 @@ func (s *scan) pages(ctx context.Context, where string, from, end int64, first .
 	for more := true; more; {
 		var all []record
 		var err error
-		if all, more, err = page(ctx, s.reader.db, query, append(first[:len(first):len(first)], from, end)...); err != nil {
+		if all, more, err = s.page(ctx, query, append(first[:len(first):len(first)], from, end)...); err != nil {
 			return from, err
 		}
 		s.from = from
@@ -215,6 +224,20 @@ func (s *scan) pages(ctx context.Context, where string, from, end int64, first .
 	}
 	s.from = end
 	return end, ctx.Err()
+}
+
+// page reads a page. A follower reads a small one, and not while many others do, or hundreds that begin would hold up all other questions.
+func (s *scan) page(ctx context.Context, query string, args ...any) ([]record, bool, error) {
+	if !s.Follow {
+		return page(ctx, s.reader.db, query, args...)
+	}
+	select {
+	case s.reader.pages <- struct{}{}:
+		defer func() { <-s.reader.pages }()
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	return pageOf(ctx, s.reader.db, followerBytes, query, args...)
 }
 
 // one visits a record if the query selects it, and reports whether it is wanted.

@@ -57,8 +57,11 @@ const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 // defaultServe is the default address of exporter serve, as of kubectl proxy.
 const defaultServe = "127.0.0.1:8001"
 
-// mostConnections is how many connections the server accepts. Each watch takes one.
-const mostConnections = 500
+// The server accepts so many connections, and requests at once. A watch takes a connection by HTTP/1.1, and a request of one by HTTP/2.
+const (
+	mostConnections = 500
+	mostRequests    = 2000
+)
 
 // NewServe returns the command exporter serve.
 func NewServe() *cobra.Command {
@@ -87,7 +90,8 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 		settings.Checkpoint.Location = config.DSN("sqlite:" + path) // this file is the log, of whatever cluster
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	server, err := web.Listen(web.Options{Listen: listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey, MostConnections: mostConnections, Log: log})
+	server, err := web.Listen(web.Options{Listen: listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey,
+		MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
 	if err != nil {
 		return err
 	}
@@ -253,7 +257,7 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	}
 	defer reader.Close()
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, Log: log})
+	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
 	if err != nil {
 		return err
 	}
