@@ -283,6 +283,13 @@ func (p *past) forms(t *testing.T) {
 	t.Logf("KUBECDC_TEST_SEED=%d", seed)
 	r := requester{rand.New(rand.NewPCG(seed, 1))}
 	p.sendAll(t, func(yield func(sent) bool) {
+		for _, path := range []string{"/apis/apps/v1/namespaces/default/deployments/c4", "/apis/example.com/v1/namespaces/default/widgets/c4"} { // few random ones have these
+			for _, part := range []string{"/scale", "/status"} {
+				for _, form := range []string{"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} {
+					yield(sent{"GET", path + part, "application/json;as=" + form + ";v=v1;g=meta.k8s.io", "x"})
+				}
+			}
+		}
 		for range 1200 {
 			yield(r.request())
 		}

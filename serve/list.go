@@ -67,7 +67,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 		if err = resource.toScale(found.Objects[0]); err != nil {
 			return err
 		}
-		resource = scales()
+		resource = resource.scales()
 	}
 	body, err := s.formOf(q, resource, v, found.Objects[0])
 	if err != nil {

@@ -17,11 +17,17 @@ import (
 // scalePaths tell where objects have the parts of a Scale. A CRD defines its own.
 type scalePaths struct{ SpecReplicasPath, StatusReplicasPath, LabelSelectorPath string }
 
-// scales returns the kind of the subresource scale.
-func scales() *served {
+// scales returns the kind of the subresource scale. The columns of custom resources' Scales have other words.
+func (r *served) scales() *served {
 	s := describe(change.APIResource{Resource: change.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", Plural: "scales"}})
 	s.Columns = []metav1.TableColumnDefinition{s.Columns[0], {Name: "Desired", Type: "integer", Description: autoscaling.ScaleSpec{}.SwaggerDoc()["replicas"]},
 		{Name: "Available", Type: "integer", Description: autoscaling.ScaleStatus{}.SwaggerDoc()["replicas"]}, builtin()["configmaps"].Columns[2]}
+	if r.scale == nil {
+		s.Columns[0].Format = ""
+	} else {
+		s.Columns[1].Description, s.Columns[2].Description = "Number of desired replicas", "Number of actual replicas"
+		s.Columns[3].Type = "date"
+	}
 	s.paths = []string{".spec.replicas", ".status.replicas", ".metadata.creationTimestamp"}
 	return s
 }
