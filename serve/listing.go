@@ -90,8 +90,8 @@ func (l *listing) readAll(ctx context.Context, all *views, part query.Within, li
 	}
 }
 
-// end ends a page. It counts what follows the first one, if that are not more objects than are read at a time, since the count is only a help
-// for clients. Later pages count down.
+// end ends a page. It counts what follows the first one, and later pages count down. More objects than are read at a time are not counted, since
+// the count is only a help for clients.
 func (l *listing) end(ctx context.Context, all *views, last query.Within, isFirst bool) error {
 	if l.left -= int64(len(l.objects)); isFirst && l.matches == nil {
 		found, err := all.page(ctx, l.view, last, objectsAtOnce)

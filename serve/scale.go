@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	autoscaling "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,11 +16,24 @@ import (
 // scalePaths tell where objects have the parts of a Scale. A CRD defines its own.
 type scalePaths struct{ SpecReplicasPath, StatusReplicasPath, LabelSelectorPath string }
 
+// scaleObject is a Scale. Its package would add 3 MB to the program.
+type scaleObject struct {
+	metav1.TypeMeta   `json:""`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              struct {
+		Replicas int32 `json:"replicas,omitempty"`
+	} `json:"spec,omitempty"`
+	Status struct {
+		Replicas int32  `json:"replicas"`
+		Selector string `json:"selector,omitempty"`
+	} `json:"status,omitempty"`
+}
+
 // scales returns the kind of the subresource scale. The columns of custom resources' Scales have other words.
 func (r *served) scales() *served {
 	s := describe(change.APIResource{Resource: change.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", Plural: "scales"}})
-	s.Columns = []metav1.TableColumnDefinition{s.Columns[0], {Name: "Desired", Type: "integer", Description: autoscaling.ScaleSpec{}.SwaggerDoc()["replicas"]},
-		{Name: "Available", Type: "integer", Description: autoscaling.ScaleStatus{}.SwaggerDoc()["replicas"]}, builtin()["configmaps"].Columns[2]}
+	s.Columns = []metav1.TableColumnDefinition{s.Columns[0], {Name: "Desired", Type: "integer", Description: "replicas is the desired number of instances for the scaled object."},
+		{Name: "Available", Type: "integer", Description: "replicas is the actual number of observed instances of the scaled object."}, builtin()["configmaps"].Columns[2]}
 	if r.scale == nil {
 		s.Columns[0].Format = ""
 	} else {
@@ -56,9 +68,10 @@ func (r *served) toScale(o *query.Object) error {
 		}
 		selector = matches.String()
 	}
-	o.Body, _ = json.Marshal(&autoscaling.Scale{TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"}, // can't fail
-		ObjectMeta: metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, ResourceVersion: meta.ResourceVersion, CreationTimestamp: meta.CreationTimestamp},
-		Spec:       autoscaling.ScaleSpec{Replicas: int32(cells.NumberOf(member(paths.SpecReplicasPath)))},
-		Status:     autoscaling.ScaleStatus{Replicas: int32(cells.NumberOf(member(paths.StatusReplicasPath))), Selector: selector}})
+	scale := scaleObject{TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, ResourceVersion: meta.ResourceVersion, CreationTimestamp: meta.CreationTimestamp}}
+	scale.Spec.Replicas, scale.Status.Replicas = int32(cells.NumberOf(member(paths.SpecReplicasPath))), int32(cells.NumberOf(member(paths.StatusReplicasPath)))
+	scale.Status.Selector = selector
+	o.Body, _ = json.Marshal(&scale) // can't fail
 	return nil
 }

@@ -133,7 +133,7 @@ func TestNoMoment(t *testing.T) {
 	}
 }
 
-// Who asks at night for a time of the evening means yesterday's.
+// At night, a time of the evening means yesterday's.
 func TestATimeThatHasNotComeOffersYesterdays(t *testing.T) {
 	for text, want := range map[string]bool{"23:30": true, "23:30:01": true, "2026-06-01T23:30:00": false, "@99999999999": false} {
 		_, err := moment.Times.Parse(text, noon)

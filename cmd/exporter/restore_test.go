@@ -49,8 +49,10 @@ const restorable = `
 func TestSpoiltObjectsArePutBack(t *testing.T) {
 	kube := servers.Kube(t)
 	namespace, kubectl := servers.UniqueName()[:9], servers.Kubectl(t)
-	makeObjects(t, kube, namespace)
 	all := dynamic.NewForConfigOrDie(kube.Config)
+	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
+	_, err := all.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), made, metav1.CreateOptions{})
+	must(t, err)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 4))
@@ -150,7 +152,7 @@ func TestSpoiltObjectsArePutBack(t *testing.T) {
 	extra := objects[0].DeepCopy()
 	extra.SetName("later")
 	began := time.Now()
-	_, err := client(extra).Create(context.Background(), extra, metav1.CreateOptions{})
+	_, err = client(extra).Create(context.Background(), extra, metav1.CreateOptions{})
 	must(t, err)
 	inLog(extra, version(extra))
 	out, err := shell(fmt.Sprintf("exporter restore cm/later -n %s --incomplete --at %s", namespace, began.Add(-time.Second).UTC().Format(time.RFC3339Nano)))
