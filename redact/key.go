@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"regexp"
 )
 
 const MinKey = 16
@@ -31,11 +32,14 @@ func (k Key) id() string { return hex.EncodeToString(mac(k, []byte("key")))[:16]
 
 // Name returns the hash of a name of some kind, such as a user's: equal names have equal hashes.
 func (k Key) Name(kind, name string) string {
-	return prefix + hex.EncodeToString(mac(k, []byte("name"), []byte(kind), []byte(name)))
+	return HashPrefix + hex.EncodeToString(mac(k, []byte("name"), []byte(kind), []byte(name)))
 }
 
-// prefix is how every hash starts.
-const prefix = "hmac-sha256:"
+// HashPrefix is how every hash starts.
+const HashPrefix = "hmac-sha256:"
+
+// HashText is a hash as JSON.
+var HashText = regexp.MustCompile(`"` + HashPrefix + `[0-9a-f]{64}"`)
 
 // kind separates the hashes of different kinds of values.
 type kind string
@@ -54,7 +58,7 @@ func (r *Redactor) sum(object string, path []string, k kind, value []byte) strin
 	for _, name := range path {
 		parts = append(parts, []byte(name))
 	}
-	return prefix + hex.EncodeToString(mac(r.rules.Key, append(parts, value)...))
+	return HashPrefix + hex.EncodeToString(mac(r.rules.Key, append(parts, value)...))
 }
 
 func mac(key Key, parts ...[]byte) []byte {
@@ -70,10 +74,10 @@ func mac(key Key, parts ...[]byte) []byte {
 
 // isHash reports whether text has the form of a hash that sum returns.
 func isHash(text string) bool {
-	if len(text) != len(prefix)+2*sha256.Size || text[:len(prefix)] != prefix {
+	if len(text) != len(HashPrefix)+2*sha256.Size || text[:len(HashPrefix)] != HashPrefix {
 		return false
 	}
-	for _, c := range text[len(prefix):] {
+	for _, c := range text[len(HashPrefix):] {
 		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
 			return false
 		}

@@ -3,18 +3,19 @@ package restore
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"kubecdc/change"
 	"kubecdc/internal/cells"
 	"kubecdc/query"
+	"kubecdc/redact"
 )
 
 // Plan is how an object gets the state that it had.
 type Plan struct {
 	Verb     string         // kubectl's: create, replace or delete, or empty if nothing differs
+	Present  map[string]any // as a manifest has it, or nil
 	Manifest map[string]any // for create and replace
 	Left     []string       // paths that are not put back, since others set them
 }
@@ -29,9 +30,6 @@ type Options struct {
 // Owner is an owner that an object names.
 type Owner struct{ APIVersion, Kind, Name string }
 
-// hash is how the log has a redacted value.
-var hash = regexp.MustCompile(`"(hmac-sha256|sha256):[0-9a-f]{64}"`)
-
 // NewPlan compares an object's state then with its state now. Each is nil if there was none. It returns an error if the log has not all of the
 // state then.
 func NewPlan(resource string, then, now *query.Object, o Options) (*Plan, error) {
@@ -40,7 +38,7 @@ func NewPlan(resource string, then, now *query.Object, o Options) (*Plan, error)
 		return &Plan{}, nil
 	case then == nil:
 		return &Plan{Verb: "delete"}, nil
-	case hash.Match(then.Body):
+	case redact.HashText.Match(then.Body):
 		return nil, fmt.Errorf("%s/%s can't be put back: the log has hashes in place of its redacted values", resource, then.Name)
 	case change.IsStub(then.Body):
 		return nil, fmt.Errorf("%s/%s can't be put back: it was too large for the log", resource, then.Name)
@@ -49,56 +47,53 @@ func NewPlan(resource string, then, now *query.Object, o Options) (*Plan, error)
 	if was["kind"] == "PartialObjectMetadata" {
 		return nil, fmt.Errorf("%s/%s can't be put back: the log has only its metadata", resource, then.Name)
 	}
-	p := &Plan{Verb: "create", Manifest: was}
-	var present map[string]any
+	p := &Plan{Verb: "create", Manifest: clean(was)}
 	if now != nil {
-		p.Verb, present = "replace", cells.Decoded(now.Body)
+		p.Verb, p.Present = "replace", clean(cells.Decoded(now.Body))
 	}
-	p.keepAll(resource, present, &o)
+	p.keepAll(resource, &o)
 	p.setOwners(o.Owner)
-	if now != nil && cells.Compact(p.Manifest) == cells.Compact(cleaned(present)) {
+	if now != nil && cells.Compact(p.Manifest) == cells.Compact(p.Present) {
 		p.Verb, p.Manifest = "", nil
 	}
 	return p, nil
 }
 
-// cleaned returns an object without what no manifest has.
-func cleaned(object map[string]any) map[string]any {
-	for _, path := range serverSet {
+// clean removes what no manifest has.
+func clean(object map[string]any) map[string]any {
+	WithoutServerSet(object)
+	for _, path := range []string{"metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"} {
 		remove(object, path)
 	}
 	return object
 }
 
 // keepAll gives the manifest what others set: the present value, or none for an object that is gone.
-func (p *Plan) keepAll(resource string, present map[string]any, o *Options) {
-	for _, path := range serverSet {
-		remove(p.Manifest, path)
-	}
+func (p *Plan) keepAll(resource string, o *Options) {
 	paths := slices.Clone(set[resource])
 	if o.Scaled {
 		paths = append(paths, "spec.replicas")
 	}
-	if present != nil {
+	if p.Present != nil {
 		paths = append(paths, o.Ignored...)
 	}
 	for _, path := range paths {
-		p.keep(path, present)
+		p.keep(path)
 	}
 }
 
-func (p *Plan) keep(path string, present map[string]any) {
+func (p *Plan) keep(path string) {
 	was, existed := member(p.Manifest, path)
-	now, exists := member(present, path)
+	now, exists := member(p.Present, path)
 	switch {
-	case present == nil && path == "spec.replicas", was == "None": // a headless Service has no address to be given
+	case p.Present == nil && path == "spec.replicas", was == "None": // a headless Service has no address to be given
 		return
 	case exists:
 		assign(p.Manifest, path, now)
 	case existed:
 		remove(p.Manifest, path)
 	}
-	if (existed || exists) && (present == nil || cells.Compact(was) != cells.Compact(now)) {
+	if (existed || exists) && (p.Present == nil || cells.Compact(was) != cells.Compact(now)) {
 		p.Left = append(p.Left, strings.ReplaceAll(path, "\x00", "."))
 	}
 }

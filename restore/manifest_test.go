@@ -46,6 +46,7 @@ func TestPlans(t *testing.T) {
 		{"a revision", "deployments.apps", `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"1"}},"spec":{"a":1}}`, `{"metadata":{"annotations":{"deployment.kubernetes.io/revision":"2"}},"spec":{"a":2}}`,
 			restore.Options{}, `replace {"metadata":{"annotations":{"deployment.kubernetes.io/revision":"2"}},"spec":{"a":1}} [metadata.annotations.deployment.kubernetes.io/revision]`},
 		{"redacted", "secrets", `{"data":{"a":` + hash + `}}`, "", restore.Options{}, "hashes in place of its redacted values"},
+		{"an image's digest is no hash", "pods", `{"status":{"imageID":"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"},"spec":{}}`, "", restore.Options{}, `create {"spec":{}} []`},
 		{"metadata alone", "configmaps", `{"kind":"PartialObjectMetadata","metadata":{}}`, "", restore.Options{}, "only its metadata"},
 	} {
 		plan, err := restore.NewPlan(c.resource, object(c.then), object(c.now), c.options)

@@ -2,13 +2,17 @@ package restore
 
 import "strings"
 
-// serverSet is what the API server sets in every object.
-var serverSet = []string{"status", "metadata.managedFields", "metadata.resourceVersion", "metadata.uid", "metadata.generation",
-	"metadata.creationTimestamp", "metadata.selfLink", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"}
+// WithoutServerSet removes what the API server sets in every object.
+func WithoutServerSet(object map[string]any) {
+	delete(object, "status")
+	metadata, _ := object["metadata"].(map[string]any)
+	for _, name := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
+		delete(metadata, name)
+	}
+}
 
 // set is what servers and controllers set in objects of a resource. A name with dots has them as zero bytes.
 var set = map[string][]string{
-	"":         {"metadata.annotations.kubectl\x00kubernetes\x00io/last-applied-configuration"},
 	"services": {"spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort"},
 	"persistentvolumeclaims": {"spec.volumeName", "metadata.annotations.pv\x00kubernetes\x00io/bind-completed",
 		"metadata.annotations.pv\x00kubernetes\x00io/bound-by-controller"},

@@ -8,21 +8,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"kubecdc/internal/rawjson"
 	"kubecdc/query"
+	"kubecdc/redact"
 )
 
 // A log has hashes in place of redacted values, as text. A typed client fails on a text where its type has another one, and so does the
 // list. So a hash in a field of bytes is served as the base64 of its text. Where the schema wants neither bytes nor any text, it is left out.
 
-var (
-	hashPrefix = []byte(`"hmac-sha256:`)
-	hash       = regexp.MustCompile(`^"hmac-sha256:[0-9a-f]{64}"$`)
-)
+var hashPrefix = []byte(`"` + redact.HashPrefix)
 
 // hashes makes the hashes in objects of a resource fit its schema.
 type hashes struct {
@@ -141,7 +138,7 @@ func (h *hashes) value(c *rawjson.Cursor, schema json.RawMessage, path string) b
 	case raw[0] == '{' || raw[0] == '[':
 		*c = start
 		h.nested(c, s, path, raw)
-	case !hash.Match(raw) || isText && s.Format != "byte" || s.Type == "":
+	case !redact.HashText.Match(raw) || isText && s.Format != "byte" || s.Type == "":
 		h.out = append(h.out, raw...)
 	case isText:
 		h.out = append(base64.StdEncoding.AppendEncode(append(h.out, '"'), raw[1:len(raw)-1]), '"')

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ An object is refused if the log lacks a part of it (redacted, only metadata, too
 type restoring struct {
 	pastFlags
 	moment string
+	then   query.Target // what moment means
 }
 
 // NewRestore returns the command exporter restore.
@@ -59,8 +61,8 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 	if p.moment == "" {
 		return fault.Usage("restore needs --at: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 	}
-	target, err := p.target("--at", p.moment)
-	if err != nil {
+	var err error
+	if p.then, err = p.target("--at", p.moment); err != nil {
 		return err
 	}
 	r, objects, err := p.open(ctx, c, args)
@@ -71,7 +73,7 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 	if len(objects.Names) != 1 {
 		return fault.Usage("restore needs one object: exporter restore deploy/web -n shop --at 2h")
 	}
-	states, err := readStates(ctx, c, r, objects, target, query.Target{})
+	states, err := readStates(ctx, c, r, objects, p.then, query.Target{})
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 		return err
 	}
 	if then == nil && now == nil {
-		return notFound(ctx, r, &objects, states[1].Coverage, fmt.Sprintf("%s did not exist at %s, and does not now%s", objects.Names[0], target,
+		return notFound(ctx, r, &objects, states[1].Coverage, fmt.Sprintf("%s did not exist at %s, and does not now%s", objects.Names[0], p.then,
 			inNamespace(objects.Namespace)))
 	}
 	plan, err := p.plan(ctx, c, r, &objects, then, now)
@@ -114,57 +116,73 @@ func (p *restoring) plan(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	resource := objects.Resources[0]
-	o := restore.Options{}
-	if settings, _, err := config.Load(os.Environ(), c.Flags()); err == nil {
-		for _, field := range settings.Records.IgnoreFields {
-			if id, path, _ := strings.Cut(field, ":"); id == resource && !strings.Contains(path, "*") {
-				o.Ignored = append(o.Ignored, path)
-			}
+	others := &otherObjects{ctx: ctx, reader: r, known: known, namespace: cmp.Or(then, now).Namespace}
+	o := restore.Options{Ignored: ignoredPaths(c, objects.Resources[0]), Owner: others.uidOf, Scaled: now != nil && others.scale(now)}
+	plan, err := restore.NewPlan(objects.Resources[0], then, now, o)
+	return plan, cmp.Or(others.failed, err)
+}
+
+// ignoredPaths returns the fields of a resource that the settings of this environment ignore, without those that have a wildcard.
+func ignoredPaths(c *cobra.Command, resource string) (paths []string) {
+	settings, _, err := config.Load(os.Environ(), c.Flags())
+	if err != nil {
+		return nil
+	}
+	for _, field := range settings.Records.IgnoreFields {
+		if id, path, _ := strings.Cut(field, ":"); id == resource && !strings.Contains(path, "*") {
+			paths = append(paths, path)
 		}
 	}
-	var failed error
-	present := func(resource, namespace, name string) (found []*query.Object) {
-		q := sinks.Objects{Resources: []string{resource}, Namespace: namespace}
-		if name != "" {
-			q.Names = []string{resource + "/" + name}
-		}
-		states, err := query.ReadStates(ctx, r, query.Question{Objects: q}, query.Target{})
-		if err == nil {
-			err = states[0].Objects(func(o *query.Object) error { found = append(found, o); return nil })
-		}
-		failed = cmp.Or(failed, err)
-		return found
+	return paths
+}
+
+// otherObjects reads the present state of other objects than the one that is put back.
+type otherObjects struct {
+	ctx       context.Context
+	reader    sinks.Reader
+	known     []string // resources of the log
+	namespace string
+	failed    error // the first error
+}
+
+func (r *otherObjects) read(objects sinks.Objects) (found []*query.Object) {
+	states, err := query.ReadStates(r.ctx, r.reader, query.Question{Objects: objects}, query.Target{})
+	if err == nil {
+		err = states[0].Objects(func(o *query.Object) error { found = append(found, o); return nil })
 	}
-	one := cmp.Or(then, now)
-	for _, id := range known {
-		if id != "horizontalpodautoscalers.autoscaling" || now == nil {
-			continue
-		}
-		for _, scaler := range present(id, one.Namespace, "") {
-			ref := cells.MemberAt(cells.Decoded(scaler.Body), "spec.scaleTargetRef")
-			like := suggest.Like(strings.ToLower(cells.TextOf(cells.MemberAt(ref, "kind"))), []string{resource})
-			o.Scaled = o.Scaled || len(like) == 1 && cells.TextOf(cells.MemberAt(ref, "name")) == one.Name
-		}
+	r.failed = cmp.Or(r.failed, err)
+	return found
+}
+
+// scale reports whether an autoscaler sets an object's replicas.
+func (r *otherObjects) scale(target *query.Object) bool {
+	const scalers = "horizontalpodautoscalers.autoscaling"
+	if !slices.Contains(r.known, scalers) {
+		return false
 	}
-	o.Owner = func(owner restore.Owner) string {
-		kind := owner.Kind
-		if group, _, found := strings.Cut(owner.APIVersion, "/"); found {
-			kind += "." + group
-		}
-		like := suggest.Like(kind, known)
-		if len(like) != 1 {
-			return ""
-		}
-		for _, found := range present(like[0], "", owner.Name) {
-			if found.Namespace == one.Namespace || found.Namespace == "" {
-				return found.UID
-			}
-		}
+	return slices.ContainsFunc(r.read(sinks.Objects{Resources: []string{scalers}, Namespace: r.namespace}), func(o *query.Object) bool {
+		ref := cells.MemberAt(cells.Decoded(o.Body), "spec.scaleTargetRef")
+		like := suggest.Like(strings.ToLower(cells.TextOf(cells.MemberAt(ref, "kind"))), []string{target.Resource})
+		return len(like) == 1 && cells.TextOf(cells.MemberAt(ref, "name")) == target.Name
+	})
+}
+
+// uidOf returns the uid of an owner, or "" if it is gone.
+func (r *otherObjects) uidOf(owner restore.Owner) string {
+	kind := owner.Kind
+	if group, _, found := strings.Cut(owner.APIVersion, "/"); found {
+		kind += "." + group
+	}
+	like := suggest.Like(kind, r.known)
+	if len(like) != 1 {
 		return ""
 	}
-	plan, err := restore.NewPlan(resource, then, now, o)
-	return plan, cmp.Or(failed, err)
+	for _, found := range r.read(sinks.Objects{Resources: like, Names: []string{like[0] + "/" + owner.Name}}) {
+		if found.Namespace == r.namespace || found.Namespace == "" {
+			return found.UID
+		}
+	}
+	return ""
 }
 
 // manifest prints the manifest alone.
@@ -200,24 +218,21 @@ func (p *restoring) explain(c *cobra.Command, plan *restore.Plan, then, now *que
 		text = plain.Sprintf("%s is as it was: there is nothing to put back\n", object)
 	case "delete":
 		text = plain.Sprintf("%s did not exist then. This deletes it:\n  kubectl delete %s\n", object, object)
+	case "create":
+		text = plain.Sprintf("%s is gone:\n", object)
 	default:
-		before := []byte("{}")
-		if now != nil {
-			before = now.Body
-		}
-		lines, err := query.Lines(withoutStatus(before), []byte(cells.Compact(plan.Manifest)), false)
+		lines, err := query.Lines([]byte(cells.Compact(plan.Present)), []byte(cells.Compact(plan.Manifest)), false)
 		if err != nil {
 			return err
 		}
-		what := map[string]string{"create": "is gone", "replace": "differs"}[plan.Verb]
-		text = plain.Sprintf("%s %s:\n", object, what)
-		if width := unlimited; plan.Verb == "replace" {
-			if p.screen != nil {
-				width = p.screen.Columns()
-			}
-			text += differences(colours, lines, width)
+		width := unlimited
+		if p.screen != nil {
+			width = p.screen.Columns()
 		}
-		text += plain.Sprintf("This puts it back:\n  %s -o yaml | kubectl %s -f -\n", p.command(c, object, then), plan.Verb)
+		text = plain.Sprintf("%s differs:\n", object) + differences(colours, lines, width)
+	}
+	if plan.Manifest != nil {
+		text += plain.Sprintf("This puts it back:\n  %s -o yaml | kubectl %s -f -\n", p.command(c, object), plan.Verb)
 	}
 	for _, path := range plan.Left {
 		text += plain.Sprintf("# not put back, since others set it: %s\n", path)
@@ -231,20 +246,11 @@ func (p *restoring) explain(c *cobra.Command, plan *restore.Plan, then, now *que
 	return nil
 }
 
-// withoutStatus returns an object as manifests have it.
-func withoutStatus(body []byte) []byte {
-	text, err := shown(body, false)
-	if err != nil {
-		return body
-	}
-	return text
-}
-
 // command returns this command with a time that does not change.
-func (p *restoring) command(c *cobra.Command, object string, then *query.Object) string {
+func (p *restoring) command(c *cobra.Command, object string) string {
 	text := "exporter restore " + object + " --at " + p.moment
-	if target, err := p.target("--at", p.moment); err == nil && !target.Happened.IsZero() {
-		text = "exporter restore " + object + " --at " + target.Happened.UTC().Format(time.RFC3339Nano)
+	if !p.then.Happened.IsZero() {
+		text = "exporter restore " + object + " --at " + p.then.Happened.UTC().Format(time.RFC3339Nano)
 	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "at" && f.Name != "namespace" && f.Name != "output" && f.Name != "all-namespaces" {

@@ -16,6 +16,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/restore"
 	"kubecdc/sinks"
 )
 
@@ -223,9 +224,6 @@ func (s *stateWriter) table(state *query.State) error {
 	return t.Flush()
 }
 
-// serverSet are the members of metadata that the API server sets.
-var serverSet = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"}
-
 // shown returns an object without its status and the fields that the server sets. With full it returns the complete object.
 func shown(body []byte, full bool) ([]byte, error) {
 	if full {
@@ -237,12 +235,7 @@ func shown(body []byte, full bool) ([]byte, error) {
 	if err := d.Decode(&object); err != nil {
 		return nil, fmt.Errorf("decode an object: %w", err)
 	}
-	delete(object, "status")
-	if metadata, ok := object["metadata"].(map[string]any); ok {
-		for _, name := range serverSet {
-			delete(metadata, name)
-		}
-	}
+	restore.WithoutServerSet(object)
 	return json.Marshal(object)
 }
 
