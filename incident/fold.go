@@ -19,9 +19,9 @@ import (
 
 // Fold is what followed by itself: the changes of one object's status, or of the objects of one type that one owner has.
 type Fold struct {
-	First, Last               time.Time
-	Resource, Namespace, Name string // Name is empty for several objects
-	Owner                     string // deploy/web, or empty
+	First                     time.Time // when the first change happened
+	Resource, Namespace, Name string    // Name is empty for several objects
+	Owner                     string    // deploy/web, or empty
 	Objects, Created, Deleted int
 	Updates                   int
 	Status                    []string // what the columns of kubectl get show: Running → CrashLoopBackOff
@@ -63,7 +63,6 @@ func (b *Builder) addListed(e *query.Event) {
 	if b.listed == nil {
 		b.listed = &Fold{First: e.Logged, Listed: true}
 	}
-	b.listed.Last = e.Logged
 	b.listed.Objects++
 }
 
@@ -166,15 +165,12 @@ func (v *View) foldAlike() {
 		if len(all) <= mostAlike {
 			continue
 		}
-		f := &Fold{First: all[0].Time, Last: all[0].Time, Resource: a.resource, Namespace: a.namespace, Author: a.author, Fields: strings.Split(a.fields, ", ")}
+		f := &Fold{First: all[0].Time, Resource: a.resource, Namespace: a.namespace, Author: a.author, Fields: strings.Split(a.fields, ", ")}
 		names := map[string]bool{}
 		for _, e := range all {
 			names[e.Event.Name] = true
 			if e.Time.Before(f.First) {
 				f.First = e.Time
-			}
-			if e.Time.After(f.Last) {
-				f.Last = e.Time
 			}
 			switch op, _ := change.ParseOp(a.op); op {
 			case change.Create:
@@ -209,9 +205,6 @@ func (b *Builder) gather(groups map[string][]*object) {
 }
 
 func (f *Fold) add(o *object) {
-	if o.to.After(f.Last) {
-		f.Last = o.to
-	}
 	if f.Updates += o.updates; o.created {
 		f.Created++
 	}

@@ -81,10 +81,7 @@ func (b *Builder) Add(l *sinks.Logged, e *query.Event) error {
 		return nil
 	}
 	if l.Op == change.Delete {
-		c := *l
-		c.Key, c.Value, c.JSONKey, c.JSONValue, c.Headers = nil, nil, nil, nil, nil
-		c = c.Clone()
-		now.deletion = query.DeletionOf(&c, e.By)
+		now.deletion = query.DeletionOf(l, e.By)
 	}
 	e.Before, e.After = nil, nil
 	b.entries = append(b.entries, now)
@@ -122,23 +119,25 @@ func (b *Builder) lines(l *sinks.Logged, e *query.Event) ([]query.Line, error) {
 // onlyStatus reports whether a list of changed fields has only the status.
 func onlyStatus(fields string) bool {
 	for field := range strings.SplitSeq(fields, ",") {
-		if field != "status" && !strings.HasPrefix(field, "status.") {
+		if !isStatus(field) {
 			return false
 		}
 	}
 	return true
 }
 
+func isStatus(path string) bool { return path == "status" || strings.HasPrefix(path, "status.") }
+
 // isConsequence reports whether components write a field when another one changes: the status, a Pod's node, a Deployment's revision.
 func isConsequence(line query.Line) bool {
 	const revision = `"deployment.kubernetes.io/revision"`
 	switch path := line.Path; path {
-	case "", "status", "spec.nodeName", "metadata.annotations[" + revision + "]":
+	case "", "spec.nodeName", "metadata.annotations[" + revision + "]":
 		return true
 	case "metadata.annotations":
 		return len(line.Parts) == 1 && strings.HasPrefix(line.Parts[0].Text, "{"+revision+":") && !strings.Contains(line.Parts[0].Text, ",")
 	default:
-		return strings.HasPrefix(path, "status.")
+		return isStatus(path)
 	}
 }
 
@@ -148,8 +147,8 @@ var consequences = []string{"endpoints", "endpointslices.discovery.k8s.io"}
 // follows reports whether a change followed others by itself: one of a status, or of an object that another one controls. What a person may
 // have done to the latter does not.
 func follows(l *sinks.Logged, e *query.Event, lines []query.Line, own *owner) bool {
-	isStatus := l.Op == change.Update && e.Before != nil && !slices.ContainsFunc(lines, func(line query.Line) bool { return !isConsequence(line) })
-	return isStatus || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
+	consequent := l.Op == change.Update && e.Before != nil && !slices.ContainsFunc(lines, func(line query.Line) bool { return !isConsequence(line) })
+	return consequent || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
 }
 
 // isPersons reports whether a person may have made a change, or have asked for it. Users of components begin with "system:". If no user is

@@ -138,5 +138,5 @@ func unnamed(changes map[change.Op]int) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return "without a name: " + english.OxfordWordSeries(all, "and") + " (audit events tell who: exporter help who)"
+	return "without a name: " + english.OxfordWordSeries(all, "and") + " (audit events tell who: docs/who.md)"
 }
