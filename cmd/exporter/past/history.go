@@ -69,6 +69,9 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 		return err
 	}
 	defer r.Close()
+	if err := t.readEnd(); err != nil {
+		return err
+	}
 	t.hasTitles, t.hasBodies = len(objects.Names) != 1 || objects.Namespace == "", t.since != ""
 	coverage, missing, err := t.cover(ctx, c, r, &objects)
 	if err != nil {
@@ -77,13 +80,8 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
 		return err
 	}
-	until, err := t.end()
-	if err != nil {
-		return err
-	}
 	q := objects.Query()
-	t.ends = until
-	to, err := r.CutAt(ctx, t.loggedBy(until))
+	to, err := r.CutAt(ctx, t.loggedBy(t.ends))
 	if err != nil {
 		return err
 	}
@@ -92,20 +90,12 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err != nil {
 		return err
 	}
-	if len(past) == 0 && len(objects.Names) > 0 && !t.follow {
-		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "), inNamespace(objects.Namespace))
-		return notFound(ctx, r, &objects, coverage, text)
-	}
 	if len(past) == 0 && !t.follow {
-		err := t.requests.CheckUser(t.user)
-		if err == nil {
-			err = checkKnown(ctx, r, &objects, coverage, t.answered)
-		}
-		if err != nil {
+		if err := t.checkNothing(ctx, r, &objects, coverage); err != nil {
 			return err
 		}
 		if len(missing) == 0 && t.screen != nil {
-			t.remarks = slices.Insert(t.remarks, 0, t.nothing(&objects, until))
+			t.remarks = slices.Insert(t.remarks, 0, t.nothing(&objects))
 		}
 	}
 	if err := t.print(ctx, c, r, q, past); err != nil || t.follow || len(past) == 0 {
@@ -114,8 +104,20 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	return checkKnown(ctx, r, &objects, coverage, t.answered)
 }
 
+// checkNothing returns an error for an answer without changes if it is about something that the log does not know.
+func (t *history) checkNothing(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []query.Coverage) error {
+	if len(objects.Names) > 0 {
+		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "), inNamespace(objects.Namespace))
+		return notFound(ctx, r, objects, coverage, text)
+	}
+	if err := t.requests.CheckUser(t.user); err != nil {
+		return err
+	}
+	return checkKnown(ctx, r, objects, coverage, t.answered)
+}
+
 // nothing says that nothing changed in a place.
-func (t *history) nothing(objects *sinks.Objects, until time.Time) string {
+func (t *history) nothing(objects *sinks.Objects) string {
 	text := "nothing changed"
 	if objects.Namespace != "" {
 		text += " in " + objects.Namespace
@@ -124,7 +126,7 @@ func (t *history) nothing(objects *sinks.Objects, until time.Time) string {
 		text += " since " + t.clockOf(t.begin.Time)
 	}
 	if t.until != "" {
-		text += " until " + t.clockOf(until)
+		text += " until " + t.clockOf(t.ends)
 	}
 	if t.user != "" || t.where != "" || len(t.ops) > 0 || objects.Selector != "" {
 		text += ", of what is asked for"
@@ -134,24 +136,25 @@ func (t *history) nothing(objects *sinks.Objects, until time.Time) string {
 
 var allOps = []string{change.Create.String(), change.Update.String(), change.Delete.String(), change.Read.String()}
 
-// end returns the time that --until names, or zero. It returns a fault.Usage if a flag is wrong.
-func (t *history) end() (time.Time, error) {
+// readEnd reads --until and --op. It returns a fault.Usage if one is wrong.
+func (t *history) readEnd() (err error) {
 	for _, op := range t.ops {
 		if !slices.Contains(allOps, op) {
-			return time.Time{}, fault.Usagef("--op is %q, but must be c, u, d or r, or several of them: c,d", op)
+			return fault.Usagef("--op is %q, but must be c, u, d or r, or several of them: c,d", op)
 		}
 	}
 	if t.until == "" {
-		return time.Time{}, nil
+		return nil
 	}
 	if t.follow {
-		return time.Time{}, fault.Usage("--until ends the history, and --follow goes on: give one of them")
+		return fault.Usage("--until ends the history, and --follow goes on: give one of them")
 	}
 	m, err := cli.ParseMoment("--until", t.until, moment.Times)
 	if err == nil && !t.begin.Time.IsZero() && t.since != "" && m.Time.Before(t.begin.Time) {
 		err = fault.Usagef("--until %s is before --since %s", t.until, t.since)
 	}
-	return m.Time, err
+	t.ends = m.Time
+	return err
 }
 
 // loggedBy returns until when changes are read. By the cluster's clock, changes of a time may be logged at any later time.
