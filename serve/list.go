@@ -164,11 +164,7 @@ func (s *Server) writeTable(w http.ResponseWriter, r *http.Request, q *request, 
 	}
 	table := s.table(q, resource, l.view, nil, meta)
 	table.Rows = []metav1.TableRow{}
-	head, err := json.Marshal(table)
-	if err != nil {
-		return err
-	}
-	return s.write(r.Context(), w, q.media, l, bytes.TrimSuffix(head, []byte("]}")), func(some []*query.Object) ([]byte, error) {
+	return s.fill(w, r, q, l, table, func(some []*query.Object) ([]byte, error) {
 		return elements(s.rows(q, resource, l.view, some))
 	})
 }
@@ -180,17 +176,22 @@ func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, q *reques
 		return reply(w, q.media, http.StatusOK, list)
 	}
 	list.Items = []metav1.PartialObjectMetadata{}
-	head, err := json.Marshal(list)
-	if err != nil {
-		return err
-	}
-	return s.write(r.Context(), w, q.media, l, bytes.TrimSuffix(head, []byte("]}")), func(some []*query.Object) ([]byte, error) {
+	return s.fill(w, r, q, l, list, func(some []*query.Object) ([]byte, error) {
 		var items []*metav1.PartialObjectMetadata
 		for _, o := range some {
 			items = append(items, partial(resource, o))
 		}
 		return elements(items)
 	})
+}
+
+// fill answers with a list that has no elements yet, and ends with them. encode returns some of them, with commas between them.
+func (s *Server) fill(w http.ResponseWriter, r *http.Request, q *request, l *listing, empty any, encode func([]*query.Object) ([]byte, error)) error {
+	head, err := json.Marshal(empty)
+	if err != nil {
+		return err
+	}
+	return s.write(r.Context(), w, q.media, l, bytes.TrimSuffix(head, []byte("]}")), encode)
 }
 
 // item returns an object as a list has it. Objects of built-in resources have no type there.

@@ -94,7 +94,9 @@ func (l *listing) readAll(ctx context.Context, all *views, part query.Within, li
 // the count is only a help for clients.
 func (l *listing) end(ctx context.Context, all *views, last query.Within, isFirst bool) error {
 	if l.left -= int64(len(l.objects)); isFirst && l.matches == nil {
-		found, err := all.page(ctx, l.view, last, objectsAtOnce)
+		rest := last
+		rest.NoBodies = true
+		found, err := all.page(ctx, l.view, rest, objectsAtOnce)
 		if err != nil {
 			return err
 		}
