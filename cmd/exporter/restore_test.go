@@ -28,7 +28,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// restorable are objects of twelve types.
+// restorable are twelve objects of eleven types.
 const restorable = `
 {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: "1", b: "two\nlines\n"}}
 {apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, selector: {app: a}, ports: [{name: http, port: 80}]}}
@@ -44,123 +44,161 @@ const restorable = `
 {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: a}, spec: {minAvailable: 1, selector: {matchLabels: {app: a}}}}
 `
 
-// Objects of twelve types are spoilt: members are added, changed and removed, or the object is deleted. The commands that restore prints put
-// all of it back, and leave what the API server sets. What did not exist then is deleted.
+// spoilt is a namespace whose objects are spoilt and put back.
+type spoilt struct {
+	t         *testing.T
+	all       *dynamic.DynamicClient
+	namespace string
+	objects   []*unstructured.Unstructured
+	resources map[string]bool
+	env       []string
+	want      map[string]map[string]any // contents by name
+	versions  map[string]string         // what the lists that had these contents were at, by name
+}
+
+// Twelve objects of eleven types are spoilt: members are added, changed and removed, or the object is deleted. The commands that restore prints
+// put all of it back, and leave what the API server sets. What did not exist then is deleted.
 func TestSpoiltObjectsArePutBack(t *testing.T) {
 	kube := servers.Kube(t)
-	namespace, kubectl := servers.UniqueName()[:9], servers.Kubectl(t)
-	all := dynamic.NewForConfigOrDie(kube.Config)
-	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace}}}
-	_, err := all.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), made, metav1.CreateOptions{})
-	must(t, err)
+	p := &spoilt{t: t, all: dynamic.NewForConfigOrDie(kube.Config), namespace: servers.UniqueName()[:9], resources: map[string]bool{"deployments.apps": true},
+		want: map[string]map[string]any{}, versions: map[string]string{}}
+	p.make()
+	p.install(kube)
+	run := onTerminal(t, 200, p.env, "run")
+	run.shows(t, `^✓ following \d+ resources`)
+	for _, o := range p.objects {
+		list, err := p.client(o).List(t.Context(), metav1.ListOptions{})
+		must(t, err)
+		p.want[name(o)], p.versions[name(o)] = contents(p.get(o)), list.GetResourceVersion()
+	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 4))
-	var objects []*unstructured.Unstructured
-	resources := map[string]bool{"deployments.apps": true}
-	client := func(o *unstructured.Unstructured) dynamic.ResourceInterface {
-		gvk := o.GroupVersionKind()
-		plural := strings.TrimSuffix(strings.ToLower(gvk.Kind), "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(gvk.Kind, "y")]
-		resources[strings.TrimSuffix(plural+"."+gvk.Group, ".")] = true
-		return all.Resource(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: plural}).Namespace(namespace)
-	}
-	for text := range strings.Lines(strings.TrimSpace(restorable)) {
-		o := &unstructured.Unstructured{}
-		must(t, yaml.Unmarshal([]byte(text), &o.Object))
-		_, err := client(o).Create(t.Context(), o, metav1.CreateOptions{FieldManager: "kubectl"})
-		must(t, err)
-		objects = append(objects, o)
-	}
-	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0",
-		"KUBECDC_RESOURCES=" + strings.Join(slices.Sorted(maps.Keys(resources)), ",")}
-	run := onTerminal(t, 200, env, "run")
-	run.shows(t, `^✓ following \d+ resources`)
-	version := func(o *unstructured.Unstructured) string {
-		found, err := client(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-		must(t, err)
-		return found.GetResourceVersion()
-	}
-	bin := t.TempDir() // the printed commands find the programs there
-	must(t, os.Symlink(kubectl, filepath.Join(bin, "kubectl")))
-	must(t, os.WriteFile(filepath.Join(bin, "exporter"), []byte("#!/bin/sh\nTEST_AS_EXPORTER=1 exec "+os.Args[0]+` "$@"`+"\n"), 0o700))
-	shell := func(command string) (string, error) {
-		c := exec.CommandContext(t.Context(), "sh", "-c", "set -e; "+command)
-		c.Env = append(append(child.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TZ=UTC"), env...)
-		out, err := c.CombinedOutput()
-		return string(out), err
-	}
-	name := func(o *unstructured.Unstructured) string { return strings.ToLower(o.GetKind()) + "/" + o.GetName() }
-	inLog := func(o *unstructured.Unstructured, version string) {
-		e2e.Await(t, name(o)+" in the log", func() (bool, error) {
-			out, _ := shell(fmt.Sprintf("exporter state %s -n %s --full -o 'jsonpath={.metadata.resourceVersion}' 2>/dev/null", name(o), namespace))
-			return strings.TrimSpace(out) == version, nil
-		})
-	}
-	want, versions := map[string]map[string]any{}, map[string]string{}
-	for _, o := range objects {
-		found, err := client(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-		must(t, err)
-		list, err := client(o).List(t.Context(), metav1.ListOptions{})
-		must(t, err)
-		want[name(o)], versions[name(o)] = contents(found), list.GetResourceVersion()
-	}
-	for _, o := range objects {
+	for _, o := range p.objects {
 		if random.IntN(3) == 0 {
-			must(t, client(o).Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}))
-			e2e.Await(t, name(o)+" to be deleted", func() (bool, error) {
-				found, err := client(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-				if err == nil && len(found.GetFinalizers()) > 0 { // nobody else removes them here
-					found.SetFinalizers(nil)
-					_, err = client(o).Update(t.Context(), found, metav1.UpdateOptions{})
-				}
-				return err != nil, nil
-			})
+			p.delete(o)
 			continue
 		}
-		found, err := client(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-		must(t, err)
+		found := p.get(o)
 		spoil(found, random)
-		changed, err := client(o).Update(t.Context(), found, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+		changed, err := p.client(o).Update(t.Context(), found, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
 		must(t, err)
-		inLog(o, changed.GetResourceVersion())
+		p.inLog(o, changed.GetResourceVersion())
 	}
-	for _, o := range objects {
-		out, err := shell(fmt.Sprintf("exporter restore %s -n %s --at %s", name(o), namespace, versions[name(o)]))
-		if err != nil {
-			t.Errorf("%s: %v\n%s", name(o), err, out)
-			continue
-		}
-		command := regexp.MustCompile(`(?m)^  (exporter restore .*)$`).FindStringSubmatch(out)
-		if command == nil {
-			t.Errorf("no command for %s:\n%s", name(o), out)
-			continue
-		}
-		if done, err := shell(command[1]); err != nil {
-			t.Errorf("%s: %v\n%s\n%s", command[1], err, done, out)
-			continue
-		}
-		found, err := client(o).Get(t.Context(), o.GetName(), metav1.GetOptions{})
-		must(t, err)
-		if got := contents(found); !reflect.DeepEqual(got, want[name(o)]) {
-			t.Errorf("%s is\n%v\nwas\n%v\n%s", name(o), got, want[name(o)], out)
-		}
-		inLog(o, version(o))
-		if out, err := shell(fmt.Sprintf("exporter restore %s -n %s --at %s", name(o), namespace, versions[name(o)])); err != nil || !strings.Contains(out, "is as it was") {
-			t.Errorf("a second time: %v\n%s", err, out)
-		}
+	for _, o := range p.objects {
+		p.putBack(o)
 	}
-	extra := objects[0].DeepCopy()
+	extra := p.objects[0].DeepCopy()
 	extra.SetName("later")
 	began := time.Now()
-	_, err = client(extra).Create(context.Background(), extra, metav1.CreateOptions{})
+	_, err := p.client(extra).Create(context.Background(), extra, metav1.CreateOptions{})
 	must(t, err)
-	inLog(extra, version(extra))
-	out, err := shell(fmt.Sprintf("exporter restore cm/later -n %s --incomplete --at %s", namespace, began.Add(-time.Second).UTC().Format(time.RFC3339Nano)))
-	if err != nil || !strings.Contains(out, "kubectl delete configmaps/later -n "+namespace) {
+	p.inLog(extra, p.get(extra).GetResourceVersion())
+	out, err := p.shell(fmt.Sprintf("exporter restore cm/later -n %s --incomplete --at %s", p.namespace, began.Add(-time.Second).UTC().Format(time.RFC3339Nano)))
+	if err != nil || !strings.Contains(out, "kubectl delete configmaps/later -n "+p.namespace) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	must(t, run.Process.Signal(syscall.SIGINT))
 	run.wait(t)
+}
+
+// make creates the namespace and the objects.
+func (p *spoilt) make() {
+	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.namespace}}}
+	_, err := p.all.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(p.t.Context(), made, metav1.CreateOptions{})
+	must(p.t, err)
+	for text := range strings.Lines(strings.TrimSpace(restorable)) {
+		o := &unstructured.Unstructured{}
+		must(p.t, yaml.Unmarshal([]byte(text), &o.Object))
+		_, err := p.client(o).Create(p.t.Context(), o, metav1.CreateOptions{FieldManager: "kubectl"})
+		must(p.t, err)
+		p.objects = append(p.objects, o)
+	}
+}
+
+// install puts the programs where printed commands find them.
+func (p *spoilt) install(kube *servers.Kubernetes) {
+	bin := p.t.TempDir()
+	must(p.t, os.Symlink(servers.Kubectl(p.t), filepath.Join(bin, "kubectl")))
+	must(p.t, os.WriteFile(filepath.Join(bin, "exporter"), []byte("#!/bin/sh\nTEST_AS_EXPORTER=1 exec "+os.Args[0]+` "$@"`+"\n"), 0o700))
+	p.env = []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + p.t.TempDir(), "HOME=" + p.t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0",
+		"KUBECDC_RESOURCES=" + strings.Join(slices.Sorted(maps.Keys(p.resources)), ","), "PATH=" + bin + ":" + os.Getenv("PATH"), "TZ=UTC"}
+}
+
+func name(o *unstructured.Unstructured) string {
+	return strings.ToLower(o.GetKind()) + "/" + o.GetName()
+}
+
+func (p *spoilt) client(o *unstructured.Unstructured) dynamic.ResourceInterface {
+	gvk := o.GroupVersionKind()
+	plural := strings.TrimSuffix(strings.ToLower(gvk.Kind), "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(gvk.Kind, "y")]
+	p.resources[strings.TrimSuffix(plural+"."+gvk.Group, ".")] = true
+	return p.all.Resource(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: plural}).Namespace(p.namespace)
+}
+
+func (p *spoilt) get(o *unstructured.Unstructured) *unstructured.Unstructured {
+	p.t.Helper()
+	found, err := p.client(o).Get(p.t.Context(), o.GetName(), metav1.GetOptions{})
+	must(p.t, err)
+	return found
+}
+
+func (p *spoilt) shell(command string) (string, error) {
+	c := exec.CommandContext(p.t.Context(), "sh", "-c", "set -e; "+command)
+	c.Env = append(child.Environ(), p.env...)
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+// inLog waits until the log has a version of an object, or for "" that it is gone.
+func (p *spoilt) inLog(o *unstructured.Unstructured, version string) {
+	p.t.Helper()
+	e2e.Await(p.t, name(o)+" in the log", func() (bool, error) {
+		out, _ := p.shell(fmt.Sprintf("exporter state %s -n %s --full -o 'jsonpath={.metadata.resourceVersion}' 2>/dev/null", name(o), p.namespace))
+		return strings.TrimSpace(out) == version, nil
+	})
+}
+
+func (p *spoilt) delete(o *unstructured.Unstructured) {
+	p.t.Helper()
+	must(p.t, p.client(o).Delete(p.t.Context(), o.GetName(), metav1.DeleteOptions{}))
+	e2e.Await(p.t, name(o)+" to be deleted", func() (bool, error) {
+		found, err := p.client(o).Get(p.t.Context(), o.GetName(), metav1.GetOptions{})
+		if err == nil && len(found.GetFinalizers()) > 0 { // nobody else removes them here
+			found.SetFinalizers(nil)
+			_, err = p.client(o).Update(p.t.Context(), found, metav1.UpdateOptions{})
+		}
+		return err != nil, nil
+	})
+	p.inLog(o, "")
+}
+
+// putBack runs the command that restore prints. Then there is nothing left to put back.
+func (p *spoilt) putBack(o *unstructured.Unstructured) {
+	p.t.Helper()
+	ask := fmt.Sprintf("exporter restore %s -n %s --at %s", name(o), p.namespace, p.versions[name(o)])
+	out, err := p.shell(ask)
+	if err != nil {
+		p.t.Errorf("%s: %v\n%s", name(o), err, out)
+		return
+	}
+	command := regexp.MustCompile(`(?m)^  (exporter restore .*)$`).FindStringSubmatch(out)
+	if command == nil {
+		p.t.Errorf("no command for %s:\n%s", name(o), out)
+		return
+	}
+	if done, err := p.shell(command[1]); err != nil {
+		p.t.Errorf("%s: %v\n%s\n%s", command[1], err, done, out)
+		return
+	}
+	found := p.get(o)
+	if got := contents(found); !reflect.DeepEqual(got, p.want[name(o)]) {
+		p.t.Errorf("%s is\n%v\nwas\n%v\n%s", name(o), got, p.want[name(o)], out)
+	}
+	p.inLog(o, found.GetResourceVersion())
+	if out, err := p.shell(ask); err != nil || !strings.Contains(out, "is as it was") {
+		p.t.Errorf("a second time: %v\n%s", err, out)
+	}
 }
 
 // contents are the parts of an object that people write.

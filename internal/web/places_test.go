@@ -94,6 +94,22 @@ func ask(t *testing.T, client *http.Client, url, token string) *http.Response {
 	return answer
 }
 
+// goOn demands that all watches get the next tick, and that none has ended.
+func goOn(t *testing.T, watches []*bufio.Reader, ended *atomic.Int64) {
+	t.Helper()
+	for i, watch := range watches {
+		for line := ""; line != "1\n"; {
+			var err error
+			if line, err = watch.ReadString('\n'); err != nil {
+				t.Fatalf("watch %d: %v", i, err)
+			}
+		}
+	}
+	if n := ended.Load(); n != 0 {
+		t.Errorf("%d watches have ended", n)
+	}
+}
+
 // separate returns a client that opens a connection for each request, from another address than a flood.
 func separate() *http.Client {
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
@@ -144,17 +160,7 @@ func TestInventedTokensEndNoWatch(t *testing.T) {
 		}
 	}
 	tick()
-	for i, watch := range open {
-		for line := ""; line != "1\n"; {
-			var err error
-			if line, err = watch.ReadString('\n'); err != nil {
-				t.Fatalf("watch %d: %v", i, err)
-			}
-		}
-	}
-	if n := ended.Load(); n != 0 {
-		t.Errorf("%d watches have ended", n)
-	}
+	goOn(t, open, ended)
 }
 
 // secure returns the settings of a certificate, and a client that speaks HTTP/2.
@@ -220,17 +226,7 @@ func TestRequestsOfOneConnection(t *testing.T) {
 		}
 	}
 	tick()
-	for i, watch := range open {
-		for line := ""; line != "1\n"; {
-			var err error
-			if line, err = watch.ReadString('\n'); err != nil {
-				t.Fatalf("watch %d: %v", i, err)
-			}
-		}
-	}
-	if n := ended.Load(); n != 0 {
-		t.Errorf("%d watches have ended", n)
-	}
+	goOn(t, open, ended)
 }
 
 // One user has at most half, and another one a part of the rest. A client that waits gets what is given back, or leaves.
