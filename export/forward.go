@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -56,11 +57,12 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 	}
 	failpoint.Hit(failpoint.Forwarding)
 	if f.memory.behind != nil {
-		b.Controls, f.offsets = append(f.memory.behind, b.Controls...), f.memory.loss.Offsets
+		f.offsets = f.memory.loss.Offsets
 	}
+	b.Controls = slices.Concat(f.memory.behind, f.memory.hole, b.Controls)
 	err := f.commit(ctx, &batching.Batch{Batch: *b})
 	if f.offsets = nil; err == nil {
-		f.memory.behind = nil
+		f.memory.behind, f.memory.hole = nil, nil
 	}
 	failpoint.Hit(failpoint.Forwarded)
 	return err

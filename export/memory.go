@@ -133,6 +133,7 @@ type opened struct {
 	loss      *sinks.LostTailError // the loss to be recorded, if any
 	before    []change.Position    // the positions of the slot's streams before the loss was found
 	behind    []change.Control     // records of the loss, for the first batch of the spool that is forwarded
+	hole      []change.Control     // records of a hole, likewise
 }
 
 // open fences the former owners in the sink, updates what is stored to match the log, and records what the log has lost.
@@ -165,9 +166,11 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 		err = s.loseBeforeSpool(ctx, state, o)
 	case o.loss != nil:
 		err = s.recordLoss(ctx, state, o)
-	case found.Hole != nil && s.spool == nil:
+	case found.Hole != nil:
 		s.logger.Error("the log has a hole: gap records explain it", "reason", found.Hole.Reason)
-		err = s.writeControls(ctx, state, o, found.Hole.Records(), nil, nil)
+		if o.hole = found.Hole.Records(); s.spool == nil {
+			err = s.writeControls(ctx, state, o, o.hole, nil, nil)
+		}
 	case found.Passed > maxPassed && s.spool == nil:
 		err = s.writeControls(ctx, state, o, nil, nil, nil)
 	}

@@ -34,11 +34,16 @@ func (h *Hole) Records() (all []change.Control) {
 	for _, stream := range slices.Sorted(maps.Keys(h.After)) {
 		from, to := h.from(stream), h.After[stream]
 		if to.Compare(from) > 0 {
-			all = append(all, change.GapControl(stream, to, change.Gap{ID: "hole:" + change.GapID(stream, from),
+			all = append(all, change.GapControl(stream, to, change.Gap{ID: HoleID(stream, from),
 				From: from, To: to, Reason: "records were removed from the log"}, h.Reason))
 		}
 	}
 	return all
+}
+
+// HoleID is the id of the gap record of a hole.
+func HoleID(stream change.StreamID, from change.ResourceVersion) string {
+	return "hole:" + change.GapID(stream, from)
 }
 
 // from is 1 if the stream's first list had not ended.
@@ -92,7 +97,7 @@ func (h *Hole) Explain(c *change.Control) (explained bool) {
 		delete(h.After, c.Stream)
 	} else if g := c.Gap; g != nil && g.Lost() && h.InBatch {
 		clear(h.After)
-	} else if g != nil && (g.Lost() && g.To.Compare(h.After[c.Stream]) >= 0 || g.ID == "hole:"+change.GapID(c.Stream, g.From) &&
+	} else if g != nil && (g.Lost() && g.To.Compare(h.After[c.Stream]) >= 0 || g.ID == HoleID(c.Stream, g.From) &&
 		g.From.Compare(h.from(c.Stream)) <= 0 && g.To.Compare(h.After[c.Stream]) >= 0) {
 		delete(h.After, c.Stream)
 	}

@@ -25,7 +25,7 @@ func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
 	if err := s.Ping(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &Reader{reader.New(s.log, s.topics.DataSettings()), s}, nil
+	return &Reader{s.reader, s}, nil
 }
 
 // Close closes the connections.

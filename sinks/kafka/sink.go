@@ -17,6 +17,7 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/reader"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 	"kubecdc/sinks/kafka/internal/takeover"
 )
@@ -35,6 +36,8 @@ type Sink struct {
 	encodings encoding.Set
 	log       *logread.Log
 	takeover  *takeover.Shared
+	reader    *reader.Reader
+	searches  sinks.HoleSearch[*reader.Numbers]
 	audit     *auditLog
 	protocol  atomic.Int32 // protocol in the last log line, or 0
 }
@@ -77,6 +80,7 @@ func newSink(cfg Config, readOnly bool) (*Sink, error) {
 		Envelope: change.Envelope{Cluster: cfg.Cluster, Prefix: cfg.TopicPrefix, Version: cfg.Version}}
 	s.topics = admin.NewTopics(&s.cfg, s.client)
 	s.takeover = &takeover.Shared{Log: s.log, Config: &s.cfg, Writable: s.topics, Doubts: takeover.NewDoubts()}
+	s.reader = reader.New(s.log, s.topics.DataSettings())
 	s.Admin = admin.New(&s.cfg, s.client, s.encodings, s.topics)
 	return s, nil
 }
@@ -94,7 +98,13 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	s.topics.Forget()
 	l, err := s.open(ctx, slot, epoch, from)
 	if err == nil {
-		return l.past.Opened(l), nil
+		opened := l.past.Opened(l)
+		if opened.Lost == nil {
+			opened.Hole, err = l.searchHole(ctx)
+		}
+		if err == nil {
+			return opened, nil
+		}
 	}
 	if l != nil {
 		l.broken = err

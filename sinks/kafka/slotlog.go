@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -14,6 +15,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/reader"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 	"kubecdc/sinks/kafka/internal/takeover"
 )
@@ -89,6 +91,15 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	}
 	if err := l.past.CompareStarts(ctx, b); err != nil {
 		return nil, err
+	}
+	if sinks.Proved(b) != nil {
+		hole, err := l.searchHole(ctx)
+		if hole != nil {
+			return nil, hole
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := l.prepare(ctx, b); err != nil {
 		return nil, err
@@ -284,6 +295,14 @@ func (l *slotLog) Has(ctx context.Context, s *change.Stream) (bool, error) {
 		err = nil
 	}
 	return false, err
+}
+
+// searchHole searches for a hole in the numbers of batches, no longer than sinks.HoleTime. It returns the hole, or nil. Only verify
+// reads data topics for holes.
+func (l *slotLog) searchHole(ctx context.Context) (*sinks.Hole, error) {
+	return l.sink.searches.Search(l.slot, func(n *reader.Numbers, again bool, until time.Time) (*reader.Numbers, *sinks.Hole, error) {
+		return l.sink.reader.Search(ctx, l.slot, l.control.Index, n, again, until)
+	})
 }
 
 // Close aborts an open transaction, so that read_committed consumers do not wait for its timeout.

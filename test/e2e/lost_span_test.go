@@ -3,6 +3,8 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -238,6 +240,33 @@ func TestAHoleInTheMiddleIsAGapOfItsSpan(t *testing.T) {
 			}
 		})
 	})
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		w := NewFragileWorld(t)
+		holeInTheMiddle(t, w, 5, func(first, _ int) {
+			w.Kafka.Kill()
+			must(t, w.Kafka.CutMiddle(w.Prefix+".control-0", first+2, 5))
+			must(t, w.Kafka.Start(servers.Context(t)))
+		})
+	})
+}
+
+// movesOf returns the position to which each batch of a log moves a stream, or "".
+func movesOf(log *Log, stream change.StreamID) map[uint64]change.ResourceVersion {
+	all, last := map[uint64]change.ResourceVersion{}, uint64(0)
+	for _, c := range log.Controls {
+		if c.Type != change.ControlBatch {
+			continue
+		}
+		last = cmp.Or(c.Batch, last+1)
+		all[last] = ""
+		for _, p := range c.Positions {
+			if p.Stream == stream {
+				all[last] = p.ResourceVersion
+			}
+		}
+	}
+	return all
 }
 
 func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, last int)) {
@@ -246,33 +275,25 @@ func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, 
 	writer.Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10")
 	runFor(t, env, func() { writer.Run(200); w.AwaitComplete(t, writer, kinds) })
-	before := w.Read(t)
-	positions := map[uint64]change.ResourceVersion{} // by batch, for ConfigMaps
-	last := uint64(0)
-	for _, c := range before.Controls {
-		if c.Type != change.ControlBatch {
-			continue
-		}
-		last = cmp.Or(c.Batch, last+1)
-		for _, p := range c.Positions {
-			if p.Stream == ConfigMaps.Stream() {
-				positions[last] = p.ResourceVersion
-			}
-		}
-	}
+	positions := movesOf(w.Read(t), ConfigMaps.Stream())
+	last := slices.Max(slices.Collect(maps.Keys(positions)))
 	first := last / 2
 	for removed == 0 && positions[first] == "" {
 		first++
 	}
-	end := first + removed - 1
+	remove(int(first), int(first+removed-1))
+	for left := movesOf(w.Read(t), ConfigMaps.Stream()); w.Kafka != nil; first++ { // owners' first records count as writes
+		if _, exists := left[first]; !exists {
+			break
+		}
+	}
 	var from, to change.ResourceVersion
 	for n := first - 1; from == "" && n > 0; n-- {
 		from = positions[n]
 	}
-	for n := end + 1; to == "" && n <= last; n++ {
+	for n := first + removed; to == "" && n <= last; n++ {
 		to = positions[n]
 	}
-	remove(int(first), int(end))
 	code, out := command(t, env, "verify")
 	if code != 1 || !strings.Contains(out, "the log has a hole") {
 		t.Errorf("verify ends with %d and prints %s", code, out)
@@ -291,5 +312,46 @@ func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, 
 	}
 	if _, out := command(t, env, "verify"); strings.Contains(out, "hole") { // objects whose last change was removed may differ
 		t.Errorf("verify prints after the hole was recorded: %s", out)
+	}
+}
+
+// The log loses batches in its middle while its server is away, and proofs are in the spool. The record of the hole comes before what the
+// spool has.
+func TestAHoleIsRecordedBeforeASpoolIsForwarded(t *testing.T) {
+	t.Parallel()
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	w.separateCheckpoint(t)
+	proxies, env := w.Proxied(t)
+	env = withSettings(ownSpool(t, env), "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps}), "KUBECDC_PROOF_INTERVAL", "1s",
+		"KUBECDC_BATCH_MAX_CHANGES", "5")
+	writer := w.Writer(t, []Kind{ConfigMaps})
+	writer.Fill(20)
+	e := StartExporter(t, "the exporter", env)
+	e.AwaitReady(t)
+	writer.Run(60)
+	w.AwaitComplete(t, writer, []Kind{ConfigMaps})
+	proxies["sink"].Cut()
+	writer.Run(20)
+	e.awaitLogged(t, "the sink does not take batches: they go into the spool")
+	e.awaitSpooled(t, writer.Marks([]Kind{ConfigMaps}))
+	for table, column := range map[string]string{"batches": "seq", "changes": "batch", "control": "batch"} {
+		servers.Exec(t, w.Postgres.URL, `delete from kubecdc_log.`+table+` where `+column+` between 6 and 8`)
+	}
+	e.awaitMetric(t, "kubecdc_proofs_total", "equal", e.Metric(t, "kubecdc_proofs_total", "equal")+2)
+	must(t, proxies["sink"].Restore())
+	e.awaitLogged(t, "the sink has all that was in the spool")
+	writer.Run(20)
+	log := w.AwaitComplete(t, writer, []Kind{ConfigMaps})
+	holes := 0
+	for _, c := range log.ControlsOf(ConfigMaps.Stream(), change.ControlGap) {
+		if strings.HasPrefix(c.Gap.ID, "hole:") {
+			holes++
+		}
+	}
+	if holes != 1 {
+		t.Errorf("the log has %d records of holes, want 1", holes)
+	}
+	if n := strings.Count(string(e.log.Bytes()), `error="the log has a hole`); n > 1 {
+		t.Errorf("%d sessions ended by the hole", n)
 	}
 }

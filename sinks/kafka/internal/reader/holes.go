@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -39,7 +40,7 @@ func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
 // slotHole returns a hole between batch records, or nil. It reads them twice, since they may be compacted during the first time.
 func (r *Reader) slotHole(ctx context.Context) (h *sinks.Hole, err error) {
 	for range 2 {
-		f := &slotHoles{slots: map[int]*slotBatches{}, versions: map[change.StreamID]change.ResourceVersion{}}
+		f := newSlotHoles()
 		if err = r.controls(ctx, nil, f.add); err != nil {
 			return nil, err
 		}
@@ -94,11 +95,58 @@ func (r *Reader) repeats(ctx context.Context, s logread.Span) (repeated bool, er
 	return repeated, err
 }
 
+// Numbers is a search for holes in the numbers of a slot's batches, and how far it came.
+type Numbers struct {
+	slotHoles
+	control *consumer.Reader
+}
+
+// Search searches on in the control topic until a time. It returns how far it came, or nil at the topic's end if it searches again.
+func (r *Reader) Search(ctx context.Context, slot int, partition int32, n *Numbers, again bool, until time.Time) (*Numbers, *sinks.Hole, error) {
+	starts, err := r.Client.Starts(ctx, r.ControlTopic())
+	if err != nil {
+		return n, nil, err
+	}
+	ends, err := r.Client.StableEnds(ctx, r.ControlTopic())
+	if err != nil {
+		return n, nil, err
+	}
+	if n == nil {
+		n = &Numbers{slotHoles: newSlotHoles()}
+		n.control = r.controlReader(int(partition), starts[int(partition)], func(c logread.Control) error {
+			if c.Slot == slot {
+				n.number(c)
+			}
+			n.learn(c)
+			return nil
+		})
+	}
+	for more := true; more; {
+		if time.Now().After(until) {
+			return n, n.unexplained(), nil
+		}
+		more, err = n.control.Fetch(ctx, ends[int(partition)]-1)
+		if errors.Is(err, consumer.ErrGone) { // the retention was faster
+			return nil, nil, nil
+		} else if err != nil {
+			return nil, nil, err
+		}
+	}
+	h := n.unexplained()
+	if again {
+		n = nil
+	}
+	return n, h, nil
+}
+
 // slotHoles finds holes between the batch records of slots.
 type slotHoles struct {
 	slots    map[int]*slotBatches
 	versions map[change.StreamID]change.ResourceVersion // "" until a stream's first list ends
-	records  []*change.Control                          // about gaps, and about streams that begin
+}
+
+func newSlotHoles() slotHoles {
+	return slotHoles{slots: map[int]*slotBatches{}, versions: map[change.StreamID]change.ResourceVersion{}}
 }
 
 // slotBatches is what was read of a slot.
@@ -106,51 +154,70 @@ type slotBatches struct {
 	records   int
 	last      uint64 // batch; 0: unknown
 	partition int32
-	holes     []*sinks.Hole
+	holes     []*numberHole
 }
 
-// add adds a control record. The record of a batch is the last one of its records.
+// numberHole is a hole between two batch records, with the records after it that may explain it. A batch's positions follow these.
+type numberHole struct {
+	*sinks.Hole
+	records []*change.Control // about gaps, and about streams that begin
+}
+
 func (f *slotHoles) add(c logread.Control) error {
+	f.number(c)
+	f.learn(c)
+	return nil
+}
+
+// number finds a hole before a control record of a slot. The record of a batch is the last one of its records.
+func (f *slotHoles) number(c logread.Control) {
 	s := f.slots[c.Slot]
 	if s == nil {
 		s = &slotBatches{}
 		f.slots[c.Slot] = s
 	}
 	if s.records++; c.Type == change.ControlOpen { // the checkpoint's batch may be an earlier one
-		return nil
+		return
 	}
 	if s.records > 2 && s.last > 0 && c.Batch > s.last+1 && c.Partition == s.partition {
 		reason := fmt.Sprintf("batch %d of slot %d follows batch %d in the control topic", c.Batch, c.Slot, s.last)
-		s.holes = append(s.holes, &sinks.Hole{Reason: reason, Before: maps.Clone(f.versions)})
+		s.holes = append(s.holes, &numberHole{Hole: &sinks.Hole{Reason: reason, Before: maps.Clone(f.versions)}})
 	}
-	s.last, s.partition = max(s.last+1, c.Batch)-1, c.Partition
-	switch c.Type {
-	case change.ControlBatch:
+	if s.last, s.partition = max(s.last+1, c.Batch)-1, c.Partition; c.Type == change.ControlBatch {
 		s.last = c.Batch
-	case change.ControlGap:
-		f.records = append(f.records, c.Control)
-	case change.ControlSnapshotBegin:
-		f.records = append(f.records, c.Control)
+	}
+}
+
+// learn adds what a control record says of streams.
+func (f *slotHoles) learn(c logread.Control) {
+	explains := c.Type == change.ControlSnapshotBegin || c.Gap != nil && (c.Gap.Lost() || c.Gap.ID == sinks.HoleID(c.Stream, c.Gap.From))
+	if c.Type == change.ControlSnapshotBegin {
 		f.versions[c.Stream] += "" // it is known from now on
 	}
 	for _, p := range c.Positions {
 		f.versions[p.Stream] = p.ResourceVersion
+	}
+	for _, s := range f.slots {
 		for _, h := range s.holes {
-			h.Moved(p.Stream, p.ResourceVersion)
+			if explains {
+				h.records = append(h.records, c.Control)
+			}
+			for _, p := range c.Positions {
+				h.Moved(p.Stream, p.ResourceVersion)
+			}
 		}
 	}
-	return nil
 }
 
 // unexplained returns a hole that no gap record explains, or nil.
 func (f *slotHoles) unexplained() *sinks.Hole {
 	for _, slot := range slices.Sorted(maps.Keys(f.slots)) {
 		for _, h := range f.slots[slot].holes {
-			for _, c := range f.records {
+			for _, c := range h.records {
 				h.Explain(c)
 			}
 			if len(h.Records()) > 0 {
-				return h
+				return h.Hole
 			}
 		}
 	}
