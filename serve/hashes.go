@@ -27,6 +27,7 @@ type hashes struct {
 	root    json.RawMessage
 	parts   map[string]json.RawMessage
 	leftOut map[string]string // paths of what was left out, with the type that was wanted
+	bytes   map[string]bool   // paths of hashes in place of bytes, with * for the last name
 	out     []byte
 }
 
@@ -43,7 +44,7 @@ const (
 
 // hashesOf returns the hashes of a resource at the request's moment.
 func (s *Server) hashesOf(ctx context.Context, q *request, resource *served) *hashes {
-	return &hashes{leftOut: map[string]string{}, schema: func() (json.RawMessage, map[string]json.RawMessage, error) {
+	return &hashes{leftOut: map[string]string{}, bytes: map[string]bool{}, schema: func() (json.RawMessage, map[string]json.RawMessage, error) {
 		switch {
 		case resource.ID() == "secrets":
 			return json.RawMessage(secretSchema), nil, nil
@@ -73,8 +74,8 @@ func (s *Server) hashesOf(ctx context.Context, q *request, resource *served) *ha
 	}}
 }
 
-// fit makes the hashes in objects fit, and returns what was left out.
-func (h *hashes) fit(objects ...*query.Object) (leftOut []string, err error) {
+// fit makes the hashes in objects fit. It returns what a client would otherwise not notice.
+func (h *hashes) fit(objects ...*query.Object) (hidden []string, err error) {
 	for _, o := range objects {
 		if !bytes.Contains(o.Body, hashPrefix) {
 			continue
@@ -90,9 +91,12 @@ func (h *hashes) fit(objects ...*query.Object) (leftOut []string, err error) {
 		o.Body = h.out
 	}
 	for _, path := range slices.Sorted(maps.Keys(h.leftOut)) {
-		leftOut = append(leftOut, fmt.Sprintf("%s is redacted, and its hash is no %s: it is left out", path, h.leftOut[path]))
+		hidden = append(hidden, fmt.Sprintf("%s is redacted, and its hash is no %s: it is left out", path, h.leftOut[path]))
 	}
-	return leftOut, nil
+	for _, path := range slices.Sorted(maps.Keys(h.bytes)) {
+		hidden = append(hidden, path+" is redacted: its bytes are the text of a hash")
+	}
+	return hidden, nil
 }
 
 // shape is the part of a schema that tells what a value may be.
@@ -141,6 +145,7 @@ func (h *hashes) value(c *rawjson.Cursor, schema json.RawMessage, path string) b
 	case !redact.HashText.Match(raw) || isText && s.Format != "byte" || s.Type == "":
 		h.out = append(h.out, raw...)
 	case isText:
+		h.bytes[path[:strings.LastIndex(path, ".")+1]+"*"] = true
 		h.out = append(base64.StdEncoding.AppendEncode(append(h.out, '"'), raw[1:len(raw)-1]), '"')
 	default:
 		h.leftOut[path] = cmp.Or(map[string]string{"date-time": "time"}[s.Format], s.Type)

@@ -76,10 +76,10 @@ func TestTypedClientsReadRedactedObjects(t *testing.T) {
 		servers.Await(t, "an informer of "+what+" in sync", func() (bool, error) { return informer.HasSynced(), nil })
 	}
 	must[*metav1.PartialObjectMetadataList](t)(metadata.NewForConfigOrDie(config).Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).List(t.Context(), metav1.ListOptions{}))
-	p.sameEverywhere(t, "/api/v1/namespaces/default/secrets", "s")
+	p.sameEverywhere(t, "/api/v1/namespaces/default/secrets", "s", "data.* is redacted: its bytes are the text of a hash")
 	p.sameEverywhere(t, "/apis/apps/v1/namespaces/default/deployments", "web", "metadata.labels is redacted, and its hash is no object: it is left out",
 		"spec.replicas is redacted, and its hash is no integer: it is left out")
-	p.sameEverywhere(t, "/apis/example.com/v1/namespaces/default/keys", "k", "spec.list.*.at is redacted, and its hash is no time: it is left out",
+	p.sameEverywhere(t, "/apis/example.com/v1/namespaces/default/keys", "k", "spec.* is redacted: its bytes", "spec.object.* is redacted: its bytes", "spec.list.*.at is redacted, and its hash is no time: it is left out",
 		"spec.number is redacted, and its hash is no integer: it is left out", "spec.on is redacted, and its hash is no boolean: it is left out")
 	var got struct {
 		Spec struct {

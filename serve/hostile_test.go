@@ -29,6 +29,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/exporter"
 	"kubecdc/test/servers"
@@ -74,11 +75,20 @@ func reviewsOf(t *testing.T) (kubeconfig string) {
 	return kubeconfig
 }
 
-func besiege(t *testing.T) *besieged {
+// besiege begins a siege of a log in Postgres, or of a file if url is "".
+func besiege(t *testing.T, url string) *besieged {
 	p := &past{t: t, binary: filepath.Join(t.TempDir(), "exporter"), file: filepath.Join(t.TempDir(), "log.db")}
 	ok(t, exporter.Build(t.Context(), p.binary))
-	file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), p.file))
-	sink := must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u", BodyCacheBytes: 1 << 20}))
+	settings, _ := certificate(t)
+	settings = append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+reviewsOf(t))
+	var sink sinks.Sink
+	if url == "" {
+		file := must[*sqlitefile.File](t)(sqlitefile.Own(t.Context(), p.file))
+		sink = must[*sqlite.Sink](t)(sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: "u", BodyCacheBytes: 1 << 20}))
+	} else {
+		sink = must[*postgres.Sink](t)(postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: cluster, ClusterUID: "u"}))
+		settings = append(settings, "KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES="+url)
+	}
 	b := &besieged{t: t, log: opened(t, sink), next: change.Batch{Epoch: 1, Controls: []change.Control{change.SnapshotBeginControl(pods.ID(), "")}}}
 	for i := range besiegedLarge {
 		b.add("large", fmt.Sprintf("l%04d", i), 50_000)
@@ -90,8 +100,7 @@ func besiege(t *testing.T) *besieged {
 		b.add("small", fmt.Sprintf("s%04d", i), 200)
 	}
 	b.flush()
-	settings, _ := certificate(t)
-	b.process, b.address = p.serving(t, append(settings, "KUBECDC_HTTP_ACCESS=kubernetes", "KUBECONFIG="+reviewsOf(t))...)
+	b.process, b.address = p.serving(t, settings...)
 	return b
 }
 
@@ -252,9 +261,13 @@ var sieges = map[string]siege{
 // Under each hostile load an honest user is answered, its watch goes on, and the process remains small.
 func TestSlowHostileLoads(t *testing.T) {
 	servers.Slow(t)
-	b := besiege(t)
-	for _, name := range slices.Sorted(maps.Keys(sieges)) {
-		t.Run(name, func(t *testing.T) { b.under(t, sieges[name]) })
+	for log, url := range map[string]string{"file": "", "postgres": servers.Database(t)} {
+		t.Run(log, func(t *testing.T) {
+			b := besiege(t, url)
+			for _, name := range slices.Sorted(maps.Keys(sieges)) {
+				t.Run(name, func(t *testing.T) { b.under(t, sieges[name]) })
+			}
+		})
 	}
 }
 

@@ -56,11 +56,11 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 	for _, o := range found.Objects {
 		resource.rename(o)
 	}
-	leftOut, err := s.hashesOf(r.Context(), q, resource).fit(found.Objects...)
+	hidden, err := s.hashesOf(r.Context(), q, resource).fit(found.Objects...)
 	if err != nil {
 		return err
 	}
-	if warn(w, q, slices.Concat(s.doubts(v, found.Missing), leftOut)); len(found.Objects) == 0 {
+	if warn(w, q, slices.Concat(s.doubts(v, found.Missing), hidden)); len(found.Objects) == 0 {
 		return apierrors.NewNotFound(schema.GroupResource{Group: resource.Group, Resource: resource.Plural}, q.name)
 	}
 	if q.part == "scale" {
@@ -124,7 +124,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if q.form == "PartialObjectMetadata" {
 		return notAcceptable()
 	}
-	warn(w, q, slices.Concat(s.doubts(v, l.missing), l.leftOut))
+	warn(w, q, slices.Concat(s.doubts(v, l.missing), l.hidden))
 	meta := metav1.ListMeta{ResourceVersion: string(v.version), Continue: l.continued}
 	if l.left > 0 {
 		meta.RemainingItemCount = &l.left

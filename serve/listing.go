@@ -28,7 +28,7 @@ type listing struct {
 	continued string          // the continue token, or empty for the last page
 	left      int64           // how many objects follow, or 0 if they were not counted
 	missing   []string        // reasons why it may be incomplete
-	leftOut   []string        // hashes that no client can read
+	hidden    []string        // hashes that no client can read
 }
 
 // objectsAtOnce is how many objects are read at a time, unless they are large.
@@ -118,7 +118,7 @@ func (l *listing) page(ctx context.Context, all *views, part query.Within, n int
 		l.resource.rename(o)
 	}
 	found.Objects = slices.DeleteFunc(found.Objects, func(o *query.Object) bool { return l.matches != nil && !l.matches(o) })
-	l.leftOut, err = l.hashes.fit(found.Objects...)
+	l.hidden, err = l.hashes.fit(found.Objects...)
 	return found, err
 }
 

@@ -136,7 +136,7 @@ func (w *watcher) initial(ctx context.Context) error {
 		return err
 	}
 	defer l.memory.shrink(0)
-	warn(w.w, w.q, slices.Concat(w.doubts(w.view, l.missing), l.leftOut))
+	warn(w.w, w.q, slices.Concat(w.doubts(w.view, l.missing), l.hidden))
 	err = l.each(ctx, w.views, func(some []*query.Object) error {
 		for _, o := range some {
 			if err := w.event("ADDED", o); err != nil {
