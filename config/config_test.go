@@ -37,7 +37,7 @@ func TestDefaultsAreRight(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("with no setting at all: %v, warnings %q", err, warnings)
 	}
-	if c.Sink.Kind != "sqlite" || c.Kafka.TopicPrefix != "kubecdc" || c.Source.Resources.String() != "*" {
+	if c.Sink.Kind != "sqlite" || c.Kafka.TopicPrefix != "kubecdc" || c.Source.Resources.String() != "*,!leases.coordination.k8s.io" {
 		t.Errorf("defaults: %+v", c)
 	}
 }

@@ -164,7 +164,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	client := makeObjects(t, kube, namespace)
 	env := []string{"KUBECONFIG=" + kube.Kubeconfig, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}
 	wantTerminal(t, env, asked{"history deploy", 1, `^exporter: there is no log of cluster kubecdc-test yet: start exporter run$`})
-	run := onTerminal(t, 80, env, "run")
+	run := onTerminal(t, 80, append(env, "KUBECDC_RESOURCES=*"), "run")
 	run.shows(t, `^✓ following \d+ resources, [\d,]+ objects`)
 	scale(t, client, "alice", namespace, `{"spec":{"replicas":5}}`)
 	scale(t, client, "alice", namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)

@@ -42,6 +42,7 @@ type Coordinator struct {
 	witnessing  sync.Mutex // held while witnesses are asked
 	testimonies map[change.StreamID]testimony
 	asked       int                // witnesses, in this round
+	warned      bool               // that Leases may not be listed
 	wholes      map[string]*shared // by id of the resource, in this round
 
 	asking     sync.Mutex                 // held while the API server is asked for its etcds, or for who serves what

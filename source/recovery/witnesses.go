@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
@@ -23,6 +25,9 @@ type Witness struct {
 	// Store finds out where the resource is stored, with the results that Participant.SetStore takes.
 	Store func(context.Context) (local, otherEtcd bool, err error)
 }
+
+// MostWritten is the resource that most clusters write most, so its revisions are explained first.
+const MostWritten = "leases.coordination.k8s.io"
 
 // testimony is what a witness was asked for.
 type testimony struct {
@@ -69,10 +74,21 @@ func (s *search) askWitnesses(ctx context.Context) error {
 		}
 		s.Participant.recordAsked(w.Stream, from, apiclient.IsRefused(err))
 		if err != nil {
-			c.log.Debug("a resource that is not exported explains no revisions", "resource", w.Stream.ID(), "error", err)
+			c.reportUnasked(w.Stream.Resource.ID(), err)
 		}
 	}
 	return nil
+}
+
+// reportUnasked reports that a witness explains nothing, and warns once if it is a refusal that makes recoveries expensive. It is called
+// while witnesses are asked.
+func (c *Coordinator) reportUnasked(id string, err error) {
+	if id == MostWritten && apierrors.IsForbidden(err) && !c.warned {
+		c.warned = true
+		c.log.Warn("recoveries make several times as many requests, since Leases may not be listed: grant what exporter rbac prints", "error", err)
+		return
+	}
+	c.log.Debug("a resource that is not exported explains no revisions", "resource", id, "error", err)
 }
 
 // sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change. It returns 0 if this

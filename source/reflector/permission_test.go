@@ -25,20 +25,21 @@ import (
 )
 
 // readConfigMaps is a role that may read. The built-in roles are filled by a controller, and none runs here.
-func readConfigMaps(t *testing.T, client kubernetes.Interface) rbacv1.RoleRef {
+func readConfigMaps(t *testing.T, client kubernetes.Interface, more ...string) rbacv1.RoleRef {
 	t.Helper()
 	_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "read-configmaps"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}}}, metav1.CreateOptions{})
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: append(more, "configmaps"), Verbs: []string{"get", "list", "watch"}}}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	return rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "read-configmaps"}
 }
 
-func grantReader(t *testing.T, client kubernetes.Interface) {
+// grantReader lets the user reader read ConfigMaps, and more resources of the core group.
+func grantReader(t *testing.T, client kubernetes.Interface, more ...string) {
 	t.Helper()
 	must[*rbacv1.ClusterRoleBinding](t)(client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: readConfigMaps(t, client),
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: readConfigMaps(t, client, more...),
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}}, metav1.CreateOptions{}))
 }
 

@@ -49,7 +49,7 @@ func (r *Recovery) SetServed(served []change.Resource) {
 		if !unasked(resource) {
 			all = append(all, change.NewStream(resource, "", "", ""))
 		}
-		if resource.ID() == "leases.coordination.k8s.io" { // it writes most
+		if resource.ID() == recovery.MostWritten {
 			all[0], all[len(all)-1] = all[len(all)-1], all[0]
 		}
 	}

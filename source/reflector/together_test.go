@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/change"
+	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
 
@@ -117,6 +119,43 @@ func TestWhatIsLeftOutExplainsRevisions(t *testing.T) {
 	})
 	if requests > 700 {
 		t.Error("more than 700 are too many")
+	}
+}
+
+// Without the right to list Leases, recoveries are as complete. A warning says once which right would spare most of their requests.
+func TestLeasesThatMayNotBeListedAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	k := servers.Lend(t)
+	w := newWriter(t, k.Config, 24, []string{"default", "kube-public"})
+	grantReader(t, w.client, "services", "pods")
+	renew, log := renewLeases(t, w.client, 5), &recorder{}
+	options := testOptions()
+	options.Recovery = reflector.NewRecovery(10_000, 10_000, slog.New(slog.NewTextHandler(log, nil)))
+	options.Recovery.Parallel, options.Recovery.MaxRevisions = 4, 100_000
+	options.Recovery.SetServed(resourcesOf("coordination.k8s.io", "v1", "leases"))
+	var gateways []*gateway
+	var logs []*ledger
+	for _, s := range streamsOf(resourcesOf("", "v1", "configmaps services pods")) {
+		g, l := newGateway(t, k.UserConfig(k.Address, servers.Reader.Token)), newLedger()
+		startStream(t, g.config(), s, options, l, &quietObserver{})
+		gateways, logs = append(gateways, g), append(logs, l)
+	}
+	for round := range 2 {
+		for i, l := range logs {
+			l.awaitStarted(t)
+			gateways[i].hold()
+		}
+		renew(60)
+		made := must[*corev1.ConfigMap](t)(w.client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(fmt.Sprint("n", round), nil), metav1.CreateOptions{}))
+		for _, g := range gateways {
+			go g.release(true)
+		}
+		for _, l := range logs {
+			l.awaitPosition(t, made.ResourceVersion)
+		}
+	}
+	if n := strings.Count(log.text.String(), "since Leases may not be listed: grant what exporter rbac prints"); n != 1 {
+		t.Errorf("the warning comes %d times in\n%s", n, log.text.String())
 	}
 }
 

@@ -57,7 +57,7 @@ func New() *cobra.Command {
 		Args:  cli.Args(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return cli.UntilStopped(run(c.Context(), c, all)) },
 	}
-	c.Flags().BoolVar(&all, "all", false, "on a terminal also show Leases, Events and heartbeats of Nodes, which are always exported")
+	c.Flags().BoolVar(&all, "all", false, "on a terminal also show Events, heartbeats of Nodes, and Leases if they are exported")
 	return cli.WithSettingsHelp(allSettings+config.Usage(cli.Width), c, nil)
 }
 

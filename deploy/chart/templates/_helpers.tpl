@@ -111,7 +111,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "kubecdc.rules" -}}
 {{- $named := dict }}
 {{- $leftOut := dict }}
-{{- range $entry := splitList "," (default "*" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) | compact }}
+{{- range $entry := splitList "," (default "*,!leases.coordination.k8s.io" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) | compact }}
 {{- $id := regexReplaceAll "^(!?[^.]*)\\.v[1-9][^.]*" (trim $entry) "${1}" }}
 {{- $resource := trimPrefix "!" $id | splitList "." | first }}
 {{- $group := trimPrefix "!" $id | splitList "." | rest | join "." }}
