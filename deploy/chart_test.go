@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"kubecdc/config"
+	"kubecdc/test/servers"
 )
 
 var update = flag.Bool("update", false, "write the generated files instead of comparing")
@@ -218,6 +219,11 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{"config.KUBECDC_SINK=postgres", postgres}, "set secret.KUBECDC_SINK_POSTGRES"},
 		{[]string{kafka, "persistence.enabled=true", "replicas=2"}, "an SQLite checkpoint is for one process"},
 		{[]string{kafka, postgres, "existingSecret=x"}, "secret and existingSecret"},
+		{[]string{"existingSecret=x"}, "no brokers: set config.KUBECDC_KAFKA_BROKERS"},
+		{[]string{"persistence.enabled=false"}, "no checkpoint: set secret.KUBECDC_CHECKPOINT"},
+		{[]string{"replicas=2"}, "an SQLite checkpoint is for one process"},
+		{[]string{kafka, postgres, "config.KUBECDC_SPOOL_SIZE=1.5GiB"}, "spool.sizeLimit: it must be more than KUBECDC_SPOOL_SIZE (1.5GiB)"},
+		{[]string{kafka, postgres, "spool.sizeLimit=1G"}, "spool.sizeLimit: it must be more than KUBECDC_SPOOL_SIZE (1GiB)"},
 		{[]string{kafka, postgres, "config.KUBECDC_RESOURCES=*"}, "apply what exporter rbac prints"},
 		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=*.apps\,!statefulsets.apps`}, "apply what exporter rbac prints"},
 		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=pods\,deploy`}, "deploy is not in the core group: write the plural with its group"},
@@ -247,6 +253,55 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		if _, stderr, err := helm(t, args...); err == nil || !strings.Contains(stderr, test.want) {
 			t.Errorf("%v: %v, lacks %q\n%s", test.set, err, test.want, stderr)
 		}
+	}
+}
+
+// With room for the spool the chart requests it. Without a limit of its own the spool needs none.
+func TestTheSpoolsDiskIsRequested(t *testing.T) {
+	kafka := []string{"--set=config.KUBECDC_KAFKA_BROKERS=kafka:9092", "--set=secret.KUBECDC_CHECKPOINT=postgres://u:p@h/d"}
+	for _, test := range []struct{ set, want string }{
+		{"spool.enabled=true", "1536Mi"},
+		{"spool.sizeLimit=3Gi,config.KUBECDC_SPOOL_SIZE=2G", "3Gi"},
+		{"config.KUBECDC_SPOOL_SIZE=off", "1536Mi"},
+		{"resources.requests.ephemeral-storage=4Gi", "4Gi"},
+		{"spool.existingClaim=disk,config.KUBECDC_SPOOL_SIZE=9GiB", "0"},
+		{"spool.enabled=false", "0"},
+	} {
+		objects := render(t, "kubecdc", append(kafka, "--set="+test.set)...)
+		requests := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0].Resources.Requests
+		if got := requests.StorageEphemeral().String(); got != test.want {
+			t.Errorf("%s: the Pod requests %s of disk, want %s", test.set, got, test.want)
+		}
+	}
+}
+
+// Without values the chart exports what Kubernetes serves itself. What it leaves out is named here, and with rbac.aggregate rights for
+// resources of later releases are granted too.
+func TestTheChartExportsWhatIsBuiltIn(t *testing.T) {
+	lists, err := clientset(t, servers.Kube(t).Config).Discovery().ServerPreferredResources()
+	must(t, err)
+	custom := regexp.MustCompile(`example\.com$|coreos\.com$`) // of other tests
+	leftOut := []string{"secrets", "leases.coordination.k8s.io", "events.events.k8s.io"}
+	rights := rightsIn(t, render(t, "kubecdc", "--set=rbac.aggregate=true"))
+	named := strings.Split(find[corev1.ConfigMap](t, render(t, "kubecdc"), "ConfigMap").Data["KUBECDC_RESOURCES"], ",")
+	for _, list := range lists {
+		group := strings.TrimSuffix(list.GroupVersion, "/"+list.GroupVersion[strings.LastIndex(list.GroupVersion, "/")+1:])
+		if group == "v1" {
+			group = ""
+		}
+		for _, r := range list.APIResources {
+			id := strings.TrimSuffix(r.Name+"."+group, ".")
+			if custom.MatchString(id) || !slices.Contains(r.Verbs, "watch") {
+				continue
+			}
+			if granted := rights[right("watch", group, r.Name, "", "")]; granted == slices.Contains(leftOut, id) {
+				t.Errorf("%s: list and watch are granted: %v", id, granted)
+			}
+			named = slices.DeleteFunc(named, func(n string) bool { return n == id })
+		}
+	}
+	if len(named) > 0 {
+		t.Errorf("the API server does not serve %q", named)
 	}
 }
 

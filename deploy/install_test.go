@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	rbac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -59,6 +60,10 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	if keys := slices.Collect(maps.Keys(secret.Data)); err != nil || !slices.Equal(keys, []string{"KUBECDC_SECRETS_KEY"}) {
 		t.Errorf("%v: the Secret still has %q", err, keys)
 	}
+	run("install", "bare", "chart") // without values
+	if claim := deployment(t, admin, ns, "bare-kubecdc").Spec.Template.Spec.Volumes[0].PersistentVolumeClaim; claim.ClaimName != "bare-kubecdc" {
+		t.Errorf("without values, the volume is %v", claim)
+	}
 	run("uninstall", "cdc")
 	if _, err := admin.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the uninstall, the Deployment: %v", err)
@@ -67,6 +72,45 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Errorf("after the uninstall, the volume: %v", err)
 	}
 	run(append([]string{"install", "cdc", "chart"}, values...)...)
+}
+
+// An upgrade from the chart that wrote to Kafka by default changes neither what a release exports, nor where to, nor its rights.
+func TestAnUpgradeChangesNeitherSinkNorRights(t *testing.T) {
+	const before = "testdata/chart-0.2.0-before-sqlite.tgz" // as of commit 66e468f3
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	installMonitors(t, kube)
+	for _, file := range chartValues(t) {
+		ns := "upgrade-" + strings.TrimSuffix(filepath.Base(file), "-values.yaml")
+		for _, name := range []string{ns, "shop", "blog"} {
+			restricted(t, admin, name)
+		}
+		run := func(args ...string) []*unstructured.Unstructured {
+			t.Helper()
+			for _, args := range [][]string{args, {"get", "manifest", "cdc"}} {
+				out, stderr, err := helm(t, append(args, "--namespace", ns, "--kubeconfig", kube.Kubeconfig)...)
+				if err != nil {
+					t.Fatalf("helm %v: %v\n%s", args, err, stderr)
+				}
+				if args[0] == "get" {
+					return decode(t, out)
+				}
+			}
+			return nil
+		}
+		values := []string{"--values=" + file, "--set=fullnameOverride=" + ns, "--set=auditPolicy.enabled=false"}
+		old := run(append([]string{"install", "cdc", before}, values...)...)
+		for _, args := range [][]string{append([]string{"upgrade", "cdc", "chart"}, values...), {"upgrade", "cdc", "chart", "--reuse-values"}} {
+			upgraded := run(args...)
+			if was, is := rightsIn(t, old), rightsIn(t, upgraded); !maps.Equal(was, is) {
+				t.Errorf("%s: the rights were\n%v\nand are\n%v", file, was, is)
+			}
+			was, is := find[corev1.ConfigMap](t, old, "ConfigMap").Data, find[corev1.ConfigMap](t, upgraded, "ConfigMap").Data
+			if !maps.Equal(was, is) {
+				t.Errorf("%s: the settings were\n%v\nand are\n%v", file, was, is)
+			}
+		}
+	}
 }
 
 // The administrator of only one namespace can install the chart there. The exporter runs with a Role.

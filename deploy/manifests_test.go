@@ -35,6 +35,7 @@ func manifests(t *testing.T) (all []manifest) {
 	for _, folder := range kustomizations {
 		all = append(all, manifest{folder, "kubecdc", build(t, folder)})
 	}
+	all = append(all, manifest{"chart", "bare", render(t, "bare", "--set=fullnameOverride=bare")}) // without values
 	for _, file := range chartValues(t) {
 		name := "chart-" + strings.TrimSuffix(filepath.Base(file), "-values.yaml")
 		all = append(all, manifest{name, name, render(t, name, "--values="+file, "--set=fullnameOverride="+name)})

@@ -55,15 +55,80 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* The settings of config as text, with those that other values imply. */}}
-{{- define "kubecdc.config" -}}
+{{- /* The settings of config as text. */}}
+{{- define "kubecdc.set" -}}
 {{- $config := dict }}
 {{- range $name, $value := .Values.config }}
 {{- if not (kindIs "invalid" $value) }}
 {{- $_ := set $config $name (include "kubecdc.text" $value) }}
 {{- end }}
 {{- end }}
-{{- if and .Values.persistence.enabled (not (hasKey $config "KUBECDC_CHECKPOINT")) }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- /* The settings of config, secret and extraEnv. */}}
+{{- define "kubecdc.given" -}}
+{{- $given := mergeOverwrite (include "kubecdc.set" . | fromYaml) (default dict .Values.secret) }}
+{{- range .Values.extraEnv }}
+{{- $_ := set $given .name (default "elsewhere" .value) }}
+{{- end }}
+{{- toYaml $given }}
+{{- end }}
+
+{{- /* The sink. If none is named, brokers mean kafka, also those that extraEnvFrom may have. A database, or a Secret that may name one,
+leaves the sink open. */}}
+{{- define "kubecdc.sink" -}}
+{{- $given := include "kubecdc.given" . | fromYaml }}
+{{- if $given.KUBECDC_SINK }}{{ $given.KUBECDC_SINK }}
+{{- else if or $given.KUBECDC_KAFKA_BROKERS .Values.extraEnvFrom }}kafka
+{{- else if not (or .Values.existingSecret $given.KUBECDC_SINK_POSTGRES (not (hasPrefix "sqlite:" (default "sqlite:" $given.KUBECDC_CHECKPOINT)))) }}sqlite
+{{- end }}
+{{- end }}
+
+{{- /* Not empty if nothing names the resources nor a sink, as without values. */}}
+{{- define "kubecdc.exportsBuiltIn" -}}
+{{- $given := include "kubecdc.given" . | fromYaml }}
+{{- if and (eq (include "kubecdc.sink" .) "sqlite") (not $given.KUBECDC_SINK) (not $given.KUBECDC_RESOURCES) }}true{{ end }}
+{{- end }}
+
+{{- /* All resources that Kubernetes 1.27 and every later release serve, without Secrets and Leases. */}}
+{{- define "kubecdc.builtIn" -}}
+configmaps,endpoints,events,limitranges,namespaces,nodes,persistentvolumeclaims,persistentvolumes,pods,podtemplates,replicationcontrollers,
+resourcequotas,serviceaccounts,services,
+controllerrevisions.apps,daemonsets.apps,deployments.apps,replicasets.apps,statefulsets.apps,
+cronjobs.batch,jobs.batch,horizontalpodautoscalers.autoscaling,poddisruptionbudgets.policy,
+ingressclasses.networking.k8s.io,ingresses.networking.k8s.io,networkpolicies.networking.k8s.io,endpointslices.discovery.k8s.io,
+clusterrolebindings.rbac.authorization.k8s.io,clusterroles.rbac.authorization.k8s.io,rolebindings.rbac.authorization.k8s.io,
+roles.rbac.authorization.k8s.io,
+csidrivers.storage.k8s.io,csinodes.storage.k8s.io,csistoragecapacities.storage.k8s.io,storageclasses.storage.k8s.io,
+volumeattachments.storage.k8s.io,
+priorityclasses.scheduling.k8s.io,runtimeclasses.node.k8s.io,certificatesigningrequests.certificates.k8s.io,
+mutatingwebhookconfigurations.admissionregistration.k8s.io,validatingwebhookconfigurations.admissionregistration.k8s.io,
+customresourcedefinitions.apiextensions.k8s.io,apiservices.apiregistration.k8s.io,
+flowschemas.flowcontrol.apiserver.k8s.io,prioritylevelconfigurations.flowcontrol.apiserver.k8s.io
+{{- end }}
+
+{{- /* Resources that only later releases serve by default. A rule may name what is not served, and a setting may not. */}}
+{{- define "kubecdc.laterBuiltIn" -}}
+validatingadmissionpolicies.admissionregistration.k8s.io,validatingadmissionpolicybindings.admissionregistration.k8s.io,
+mutatingadmissionpolicies.admissionregistration.k8s.io,mutatingadmissionpolicybindings.admissionregistration.k8s.io,
+ipaddresses.networking.k8s.io,servicecidrs.networking.k8s.io,volumeattributesclasses.storage.k8s.io,
+deviceclasses.resource.k8s.io,devicetaintrules.resource.k8s.io,resourceclaims.resource.k8s.io,resourceclaimtemplates.resource.k8s.io,resourceslices.resource.k8s.io,
+clustertrustbundles.certificates.k8s.io,podcertificaterequests.certificates.k8s.io,
+storageversionmigrations.storagemigration.k8s.io
+{{- end }}
+
+{{- /* The settings of config, with those that other values imply. */}}
+{{- define "kubecdc.config" -}}
+{{- $config := include "kubecdc.set" . | fromYaml }}
+{{- $_ := set $config "KUBECDC_SINK" (include "kubecdc.sink" .) }}
+{{- if not $config.KUBECDC_RESOURCES }}
+{{- $_ := set $config "KUBECDC_RESOURCES" "pods,services,configmaps,deployments.apps,statefulsets.apps" }}
+{{- if include "kubecdc.exportsBuiltIn" . }}
+{{- $_ := set $config "KUBECDC_RESOURCES" (ternary "*,!leases.coordination.k8s.io" (include "kubecdc.builtIn" . | nospace) .Values.rbac.aggregate) }}
+{{- end }}
+{{- end }}
+{{- if and (include "kubecdc.persists" .) (not (hasKey $config "KUBECDC_CHECKPOINT")) }}
 {{- $_ := set $config "KUBECDC_CHECKPOINT" "sqlite:/var/lib/kubecdc/checkpoint.db" }}
 {{- end }}
 {{- if and (include "kubecdc.spools" .) (not (hasKey $config "KUBECDC_SPOOL_DIR")) }}
@@ -74,7 +139,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Not empty if there is a volume for the spool. */}}
 {{- define "kubecdc.spools" -}}
-{{- if and .Values.spool.enabled (has .Values.config.KUBECDC_SINK (list "kafka" "postgres")) }}true{{ end }}
+{{- if and .Values.spool.enabled (has (include "kubecdc.sink" .) (list "kafka" "postgres")) }}true{{ end }}
+{{- end }}
+
+{{- /* Not empty if there is a volume for the SQLite file. */}}
+{{- define "kubecdc.persists" -}}
+{{- if kindIs "bool" .Values.persistence.enabled }}{{ if .Values.persistence.enabled }}true{{ end }}
+{{- else if and (eq (include "kubecdc.sink" .) "sqlite") (not (include "kubecdc.given" . | fromYaml).KUBECDC_CHECKPOINT) (not .Values.existingSecret) (not .Values.extraEnvFrom) }}true
+{{- end }}
+{{- end }}
+
+{{- /* How many bytes a size is, such as 1GiB or 1Gi; 0 if it is none. */}}
+{{- define "kubecdc.bytes" -}}
+{{- $number := regexFind "^[0-9]+([.][0-9]+)?" . }}
+{{- $unit := trimPrefix $number . | nospace }}
+{{- $power := dict "" 0 "K" 1 "M" 2 "G" 3 "T" 4 "P" 5 "E" 6 }}
+{{- $prefix := regexFind "^[kKMGTPE]?" $unit | upper }}
+{{- $bytes := float64 $number }}
+{{- range until (int (get $power $prefix)) }}
+{{- $bytes = mulf $bytes (ternary 1024 1000 (contains "i" $unit)) }}
+{{- end }}
+{{- int64 $bytes }}
 {{- end }}
 
 {{- /* The port of KUBECDC_LISTEN; empty: nothing is served. */}}
@@ -111,7 +196,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "kubecdc.rules" -}}
 {{- $named := dict }}
 {{- $leftOut := dict }}
-{{- range $entry := splitList "," (default "*,!leases.coordination.k8s.io" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) | compact }}
+{{- $entries := (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES }}
+{{- if and .Values.rbac.aggregate (include "kubecdc.exportsBuiltIn" .) }}
+{{- $entries = printf "%s,%s" (include "kubecdc.builtIn" .) (include "kubecdc.laterBuiltIn" .) | nospace }}
+{{- end }}
+{{- range $entry := splitList "," $entries | compact }}
 {{- $id := regexReplaceAll "^(!?[^.]*)\\.v[1-9][^.]*" (trim $entry) "${1}" }}
 {{- $resource := trimPrefix "!" $id | splitList "." | first }}
 {{- $group := trimPrefix "!" $id | splitList "." | rest | join "." }}
@@ -180,13 +269,10 @@ one has its own. */}}
 {{- if and (regexMatch "^(localhost|127\\.|\\[::1\\])" $listen) (or (dig "httpGet" "" (default dict .Values.livenessProbe)) (dig "httpGet" "" (default dict .Values.readinessProbe))) }}
 {{- fail "config.KUBECDC_LISTEN: kubelet's probes don't reach a loopback address, so the Pod would be restarted again and again: set livenessProbe and readinessProbe to null, or use KUBECDC_HTTP_ACCESS" }}
 {{- end }}
-{{- $given := mergeOverwrite (include "kubecdc.config" . | fromYaml) (default dict .Values.secret) }}
-{{- range .Values.extraEnv }}
-{{- $_ := set $given .name (default "elsewhere" .value) }}
-{{- end }}
+{{- $given := mergeOverwrite (include "kubecdc.config" . | fromYaml) (include "kubecdc.given" . | fromYaml) }}
 {{- $unseen := or .Values.existingSecret .Values.extraEnvFrom }}
-{{- $sink := default "sqlite" $given.KUBECDC_SINK }}
-{{- if and (eq $sink "kafka") (not $given.KUBECDC_KAFKA_BROKERS) (not .Values.extraEnvFrom) }}
+{{- $sink := include "kubecdc.sink" . }}
+{{- if and (has $sink (list "kafka" "")) (not $given.KUBECDC_KAFKA_BROKERS) (not .Values.extraEnvFrom) }}
 {{- fail "no brokers: set config.KUBECDC_KAFKA_BROKERS to host:port,… or config.KUBECDC_SINK to another sink" }}
 {{- end }}
 {{- if and (eq $sink "postgres") (not $given.KUBECDC_SINK_POSTGRES) (not $unseen) }}
@@ -194,6 +280,10 @@ one has its own. */}}
 {{- end }}
 {{- if and (not $given.KUBECDC_CHECKPOINT) (not $unseen) }}
 {{- fail "no checkpoint: set secret.KUBECDC_CHECKPOINT to postgres://USER:PASSWORD@HOST/DB, existingSecret to a Secret that has it, or persistence.enabled to true for an SQLite file on a volume" }}
+{{- end }}
+{{- $spool := default "1GiB" $given.KUBECDC_SPOOL_SIZE | toString }}
+{{- if and (include "kubecdc.spools" .) (not .Values.spool.existingClaim) (ge (include "kubecdc.bytes" $spool | int64) (include "kubecdc.bytes" (toString .Values.spool.sizeLimit) | int64)) }}
+{{- fail (printf "spool.sizeLimit: it must be more than KUBECDC_SPOOL_SIZE (%s), or kubelet evicts the Pod and the spool is lost" $spool) }}
 {{- end }}
 {{- if and .Values.rbac.create (not .Values.rbac.clusterRole) (or (not $given.KUBECDC_NAMESPACES) (not $given.KUBECDC_CLUSTER) .Values.rbac.aggregate (eq (default "" $given.KUBECDC_HTTP_ACCESS) "kubernetes")) }}
 {{- fail "rbac.clusterRole: without it set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER to a name that no other cluster has; rbac.aggregate and KUBECDC_HTTP_ACCESS=kubernetes need it" }}
