@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/postgres"
@@ -78,7 +79,12 @@ func inFile(
 		store.Close()
 		return nil, err
 	case hasLog:
-		return newEmbedded(ctx, store, cluster)
+		e, err := newEmbedded(ctx, store, cluster)
+		if err != nil {
+			return nil, err
+		}
+		e.limit, e.history = int64(c.Sink.SQLiteMaxSize), time.Duration(c.Sink.SQLiteHistory)
+		return e, nil
 	}
 	return store, nil
 }

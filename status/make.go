@@ -38,6 +38,7 @@ type Stored struct {
 	Owners    []checkpoint.SlotOwner
 	Controls  []change.Control
 	Signals   []checkpoint.Signal // open ones
+	Log       *change.LogSize     // nil: not known
 	Ahead     time.Duration       // how far the reader's clock is ahead of the store's
 }
 
@@ -59,6 +60,11 @@ func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 	}
 	if s.Signals, err = c.Signals(ctx, true); err != nil {
 		return nil, err
+	}
+	if m, ok := c.(checkpoint.Measured); ok {
+		if s.Log, err = m.LogSize(ctx); err != nil {
+			return nil, err
+		}
 	}
 	clock, err := c.Clock(ctx)
 	if ahead := time.Since(clock).Round(time.Second); ahead.Abs() >= leastSkew {
@@ -116,6 +122,7 @@ func (m *maker) stream(id change.StreamID) *Stream {
 }
 
 func (m *maker) addStored(stored *Stored) {
+	m.status.Log = stored.Log
 	for _, p := range stored.Positions {
 		if p.Stream.IsSnapshot() {
 			continue

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 )
@@ -40,7 +42,7 @@ func (s *Status) Short(columns int, colours *screen.Colours) (text plain.Own) {
 			add(wrong, screen.Part{Text: v.where()}, screen.Part{Text: fmt.Sprintf("  %s, complete up to %s, confirmed %s", v.State, dash(string(v.Position)), s.ago(v.Confirmed))})
 		}
 	}
-	for _, line := range []string{s.healthyStreams(), s.slotsInShort(), s.serversInShort()} {
+	for _, line := range append(append([]string{s.healthyStreams()}, s.logInShort()...), s.slotsInShort(), s.serversInShort()) {
 		if line != "" {
 			add(screen.Part{Text: "  " + line})
 		}
@@ -76,6 +78,31 @@ func (s *Status) healthyStreams() string {
 	}
 	return fmt.Sprintf("✓ %d streams, complete up to %s ago; changes: %s (-o wide: each)", well, Age(s.Time.Sub(oldest)), perSecond(rate))
 }
+
+// logInShort describes the log's size, when it is full at the pace of the last day, and the resources that take most.
+func (s *Status) logInShort() (lines []string) {
+	v := s.Log
+	if v == nil {
+		return nil
+	}
+	text := "log: " + size(v.Bytes) + " of " + size(v.Limit) + " since " + Age(s.Time.Sub(v.Since))
+	switch pace := ", " + size(v.Daily) + " a day"; {
+	case v.Daily == 0:
+	case v.Full.IsZero():
+		text += pace + ", never full"
+	case v.Full.After(s.Time):
+		text += pace + ", full in " + Age(v.Full.Sub(s.Time))
+	default:
+		text += pace + ", full: the oldest changes are removed"
+	}
+	lines = append(lines, text)
+	for _, r := range v.Largest {
+		lines = append(lines, fmt.Sprintf("  about %s: %s", size(r.Bytes), r.Resource))
+	}
+	return lines
+}
+
+func size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }
 
 func (s *Status) slotsInShort() string {
 	held, streams := 0, 0

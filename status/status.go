@@ -15,16 +15,17 @@ import (
 
 // Status is the state of the exporter at one moment.
 type Status struct {
-	Cluster  string    `json:"cluster"`
-	Time     time.Time `json:"time"`
-	Healthy  bool      `json:"healthy"`        // there are no problems
-	Problems []Problem `json:"problems"`       // the worst first
-	Past     []Problem `json:"past,omitempty"` // past problems of the process, the latest first
-	Process  *Process  `json:"process,omitempty"`
-	Servers  []Server  `json:"servers,omitempty"` // as the process sees them
-	Slots    []Slot    `json:"slots"`
-	Streams  []Stream  `json:"streams"`         // streams with a problem first
-	Notes    []string  `json:"notes,omitempty"` // what the status lacks, and why
+	Cluster  string          `json:"cluster"`
+	Time     time.Time       `json:"time"`
+	Healthy  bool            `json:"healthy"`        // there are no problems
+	Problems []Problem       `json:"problems"`       // the worst first
+	Past     []Problem       `json:"past,omitempty"` // past problems of the process, the latest first
+	Process  *Process        `json:"process,omitempty"`
+	Servers  []Server        `json:"servers,omitempty"` // as the process sees them
+	Log      *change.LogSize `json:"log,omitempty"`     // known if the log is in the checkpoint's file (SQLite)
+	Slots    []Slot          `json:"slots"`
+	Streams  []Stream        `json:"streams"`         // streams with a problem first
+	Notes    []string        `json:"notes,omitempty"` // what the status lacks, and why
 }
 
 // Problem is something that is wrong.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -40,6 +41,9 @@ func (s *Status) WriteTable(t io.Writer) {
 			}
 			plain.Fprintf(t, "%s\t%s\t%s for %s\n", v.Name, dash(v.Address), state, Age(s.Time.Sub(v.Since)))
 		}
+	}
+	if lines := s.logInShort(); lines != nil {
+		plain.Fprintf(t, "\n%s\n", strings.Join(lines, "\n"))
 	}
 	plain.Fprintf(t, "\nSLOT\tOWNER\tSTREAMS\tEPOCH\tBATCH\tCHECKPOINT\n")
 	for _, v := range s.Slots {

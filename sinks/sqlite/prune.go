@@ -70,10 +70,8 @@ func (s *Sink) removeOld(ctx context.Context, r *Reader, now time.Time) error {
 // shrink removes the oldest tenth of the batches, again and again, until the file would be small enough.
 func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
 	for {
-		const query = `select (c.page_count - f.freelist_count) * s.page_size
-			from pragma_page_count c, pragma_freelist_count f, pragma_page_size s`
-		var used int64
-		if err := s.file.DB().QueryRowContext(ctx, query).Scan(&used); err != nil || used <= s.MaxSize {
+		used, err := usedBytes(ctx, s.file.DB())
+		if err != nil || used <= s.MaxSize {
 			return err
 		}
 		after, _, err := r.retained(ctx)
