@@ -27,7 +27,7 @@ import (
 // logHelp is the help of all commands that read the log.
 const logHelp = cli.ObjectsHelp + `
 The settings of the exporter locate the log. No API server is needed if KUBECDC_CLUSTER
-or a kubeconfig names the cluster. Nothing is written.`
+or a kubeconfig names the cluster. The log is not changed.`
 
 // endForms are the forms of a moment in a question.
 const endForms = moment.Times | moment.Versions | moment.Checkpoints
