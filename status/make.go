@@ -61,14 +61,12 @@ func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 	if s.Signals, err = c.Signals(ctx, true); err != nil {
 		return nil, err
 	}
-	if m, ok := c.(checkpoint.Measured); ok {
-		if s.Log, err = m.LogSize(ctx); err != nil {
-			return nil, err
-		}
-	}
 	clock, err := c.Clock(ctx)
 	if ahead := time.Since(clock).Round(time.Second); ahead.Abs() >= leastSkew {
 		s.Ahead = ahead
+	}
+	if m, ok := c.(checkpoint.Measured); ok && err == nil {
+		s.Log, _ = m.LogSize(ctx) // a slow disk must not hide the rest
 	}
 	return &s, err
 }
