@@ -18,10 +18,12 @@ import (
 // dater finds the version of one stream that a time stands for.
 type dater struct {
 	timeline  *timeline
-	gaps      []gap     // the gaps of the time's era
-	t, seenBy time.Time // seenBy: the stream had read by then what happened by t
-	horizon   time.Time // changes that were seen after it are no evidence about t
-	changes   []dated   // after the last position by t
+	position  change.ResourceVersion // the last one by t
+	gaps      []gap                  // the gaps of the time's era
+	t, seenBy time.Time              // seenBy: the stream had read by then what happened by t
+	horizon   time.Time              // changes that were seen after it are no evidence about t
+	changes   []dated                // after the position
+	older     []dated                // before it, since the time to which t may be moved back
 }
 
 // dated is a change and what is known of its time.
@@ -31,6 +33,7 @@ type dated struct {
 	key      string
 	seen     time.Time
 	happened time.Time // the second in which it happened; zero: not known
+	asked    bool      // its object is asked for
 }
 
 // hindsight is how long changes are still checked for an earlier time after a stream has caught up.
@@ -43,20 +46,21 @@ func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, stat
 		return nil
 	}
 	var first Mark // the earliest of the streams' last positions by the time
-	daters := map[change.StreamID]*dater{}
+	f.daters = map[change.StreamID]*dater{}
+	daters := f.daters
 	for i := range state.Coverage {
 		st := f.timelines.streams[state.Coverage[i].Stream]
 		if st.atTarget.Version == "" {
 			continue
 		}
-		seenBy := st.delays.seenBy(t)
-		if silent := f.timelines.activity[st.atTarget.slot].seenBy(t); silent.After(seenBy) {
-			seenBy = silent
-		}
 		e, _ := f.timelines.eraOf(st)
-		daters[st.stream] = &dater{timeline: st, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
-		if st.afterTarget.Version != "" && (first.Version == "" || st.atTarget.n < first.n) {
-			first = st.atTarget
+		seenBy, since := f.timelines.seenBy(st, t), st.atTarget
+		daters[st.stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
+		if f.timelines.target.Back > 0 {
+			since = later(st.earliest, e.first)
+		}
+		if (st.afterTarget.Version != "" || f.timelines.target.Back > 0) && (first.Version == "" || since.n < first.n) {
+			first = since
 		}
 	}
 	if first.Version != "" { // else there are no later changes
@@ -83,7 +87,7 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 		}
 		era, _ := f.timelines.compareEra(d.timeline, l)
 		return !(l.Inferred && l.Op == change.Delete) && era == 0 && !l.Time.After(d.horizon) &&
-			l.ResourceVersion.Compare(d.timeline.atTarget.Version) > 0
+			(l.ResourceVersion.Compare(d.position) > 0 || f.timelines.target.Back > 0)
 	}}
 	if cut, err := r.CutAt(ctx, since); err == nil {
 		query.After = &cut
@@ -95,14 +99,18 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 	}
 	visit := func(l *sinks.Logged) error {
 		d := daters[l.Stream.ID()]
-		d.changes = append(d.changes, dated{l.ResourceVersion, l.Op, l.Change.Key(), l.Time, timeOf(l)})
+		c, changes := dated{l.ResourceVersion, l.Op, l.Change.Key(), l.Time, timeOf(l), q.Has(l)}, &d.changes
+		if c.version.Compare(d.position) <= 0 {
+			changes = &d.older
+		}
+		*changes = append(*changes, c)
 		return nil
 	}
 	err := r.Changes(ctx, query, visit)
 	if errors.Is(err, sinks.ErrNotRetained) && query.After != nil {
 		query.After = nil
 		for _, d := range daters { // some may have been read before they were pruned
-			d.changes = nil
+			d.changes, d.older = nil, nil
 		}
 		err = r.Changes(ctx, query, visit)
 	}
@@ -169,7 +177,7 @@ func (d *dater) decide(c *Coverage) {
 		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, version)
 	}
 	for _, g := range d.gaps {
-		if d.t.After(g.since) && g.From.Compare(d.timeline.atTarget.Version) <= 0 && g.endsAfter(version) {
+		if d.t.After(g.since) && g.From.Compare(d.position) <= 0 && g.endsAfter(version) {
 			c.lacks("%s", g.lacks())
 		}
 	}
@@ -178,10 +186,11 @@ func (d *dater) decide(c *Coverage) {
 	}
 }
 
-// divide returns the last version known to be before the time, the first one known to be after it, and the changes between them.
+// divide returns the last version known to be before the time, the first one known to be after it, and the changes between them of
+// objects that are asked for.
 // If a change that was seen late is from before the time, the stream was behind then.
 func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
-	last = d.timeline.atTarget.Version
+	last = d.position
 	for i := range d.changes {
 		c := &d.changes[i]
 		if d.orderOf(c) != before {
@@ -200,7 +209,7 @@ func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
 		}
 	}
 	for _, c := range d.changes {
-		if d.orderOf(&c) == unknown && c.version.Compare(last) > 0 && (next == "" || c.version.Compare(next) < 0) {
+		if c.asked && d.orderOf(&c) == unknown && c.version.Compare(last) > 0 && (next == "" || c.version.Compare(next) < 0) {
 			unsure = append(unsure, c)
 		}
 	}

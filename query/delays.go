@@ -183,3 +183,12 @@ func (d *delays) seenBy(t time.Time) time.Time {
 	}
 	return latest
 }
+
+// seenBy returns by when a change of a stream that happened by t was seen.
+func (s *timelines) seenBy(st *timeline, t time.Time) time.Time {
+	latest := st.delays.seenBy(t)
+	if silent := s.activity[st.atTarget.slot].seenBy(t); silent.After(latest) {
+		return silent
+	}
+	return latest
+}

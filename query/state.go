@@ -55,11 +55,7 @@ func readStates(ctx context.Context, r sinks.Reader, all controls, q Question, m
 		return nil, err
 	}
 	for _, moment := range moments {
-		s, err := all(ctx, q.Resources, moment)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", moment, err)
-		}
-		f, state, err := s.stateReader(ctx, r, all, q, moment)
+		f, state, err := readCertain(ctx, r, all, q, moment)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", moment, err)
 		}

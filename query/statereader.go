@@ -22,7 +22,8 @@ type stateReader struct {
 	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	versions   map[change.StreamID]change.ResourceVersion
 	objects    map[string]*object
-	noBodies   bool // are read
+	daters     map[change.StreamID]*dater // if the target is a time
+	noBodies   bool                       // are read
 }
 
 // stateReader returns a reader of the state at the target, and what the log can tell of it.

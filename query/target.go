@@ -17,12 +17,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// Target is a moment of the past. At most one of its fields is set. The zero value is the end of the log.
+// Target is a moment of the past. At most one of its fields but Back is set. The zero value is the end of the log.
 type Target struct {
 	Version  change.ResourceVersion // a version of the question's resources
 	Happened time.Time              // a time in the cluster: the last watermark of each stream by then
 	Logged   time.Time              // the content of the log at a time
 	Batch    *moment.Batch          // the content of the log with this batch
+	Back     time.Duration          // how far Happened may be moved back to a time that is certain
 }
 
 // TargetOf returns the target of a moment. A time is when things happened, or with logged when the log got them.

@@ -46,6 +46,7 @@ type timeline struct {
 
 // nearTarget is the positions of a stream around a target.
 type nearTarget struct {
+	earliest       Mark // the last position by the earliest time to which the target may be moved, or the first one after it
 	atTarget       Mark // the last position by the target
 	afterTarget    Mark // the first position after the target's version or time
 	beforeTarget   Mark // the last position before afterTarget

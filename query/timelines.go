@@ -299,6 +299,9 @@ func (s *timelines) addMark(st *timeline, m Mark, epoch int64) {
 		st.retained = m
 	}
 	if s.hasReached(m) {
+		if st.earliest.Version == "" || !m.Time.After(s.target.Happened.Add(-s.target.Back)) {
+			st.earliest = m
+		}
 		st.atTarget = m
 	}
 	switch {

@@ -16,12 +16,13 @@ import (
 	"kubecdc/change"
 )
 
-// Moment is a point of the past. One of its fields is set. If none is set, it is the end of the log.
+// Moment is a point of the past. One of its fields but IsAgo is set. If none is set, it is the end of the log.
 type Moment struct {
 	Time    time.Time              // on the clock that is asked for
 	Version change.ResourceVersion // a version of one resource
 	Batch   *Batch                 // what the log had with it
 	Start   bool                   // the start of the log
+	IsAgo   bool                   // Time was written as how long ago it was
 }
 
 // Batch names a batch of a slot, and with that a checkpoint.
@@ -107,7 +108,7 @@ func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 		}
 	}
 	if back, ok := durationOf(text); ok {
-		return Moment{Time: now.Add(-back).Truncate(time.Second)}, Times, nil
+		return Moment{Time: now.Add(-back).Truncate(time.Second), IsAgo: true}, Times, nil
 	}
 	if seconds, err := strconv.ParseFloat(strings.TrimPrefix(text, "@"), 64); err == nil && text[0] == '@' && seconds > 0 && seconds < 1e11 {
 		return since(text, time.UnixMilli(int64(seconds*1000)), now)

@@ -78,13 +78,15 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
+	p.remarkMoved(c.ErrOrStderr(), "--from", p.from, first, states[0].Moment)
+	p.remarkMoved(c.ErrOrStderr(), "--to", p.to, second, states[1].Moment)
 	for _, s := range states {
 		if err := p.printCoverage(c.ErrOrStderr(), s.Moment, s.Coverage, s.Missing); err != nil {
 			return err
 		}
 	}
 	// What was logged since a time may have happened before it, so all requests are read then.
-	if p.requests, err = query.ReadRequests(ctx, reader, &objects, first.Happened); err != nil {
+	if p.requests, err = query.ReadRequests(ctx, reader, &objects, states[0].Moment.Happened); err != nil {
 		return err
 	}
 	p.remarkRequests(c.ErrOrStderr(), p.requests)

@@ -40,7 +40,8 @@ A moment (TIME) is one of
 
 There are two clocks. A time means when things happened: the state of each stream at its
 last watermark by then, which the answer names. With --clock logged it means when the
-log got them.
+log got them. If the order of changes is not certain there, how long ago (2h) moves back
+to the last second at which it is, by at most a minute, and the answer names it.
 
 stderr says from which resourceVersion on the log is complete. If something may be
 missing at that moment, the command says what and fails; with --incomplete it answers
@@ -164,7 +165,19 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 		return query.Target{}, err
 	}
 	m, err := cli.ParseMoment(flag, text, endForms)
-	return query.TargetOf(m, p.clock == "logged"), err
+	t := query.TargetOf(m, p.clock == "logged")
+	if m.IsAgo && !t.Happened.IsZero() {
+		t.Back = query.MostBack
+	}
+	return t, err
+}
+
+// remarkMoved writes at which moment the answer is, if that is not the one of a flag.
+func (p *pastFlags) remarkMoved(errs io.Writer, flag, text string, asked, moved query.Target) {
+	if back := asked.Happened.Sub(moved.Happened); back > 0 {
+		p.addRemark(errs, fmt.Sprintf("%s %s stands for %s, %s earlier than asked: the last moment at which the order of all changes is certain",
+			flag, text, p.clockOf(moved.Happened), back))
+	}
 }
 
 // manyStreams is above which number of streams there is no line for each.

@@ -77,6 +77,8 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 	if err != nil {
 		return err
 	}
+	p.remarkMoved(c.ErrOrStderr(), "--at", p.moment, p.then, states[0].Moment)
+	p.then = states[0].Moment
 	if err := p.printCoverage(c.ErrOrStderr(), states[0].Moment, states[0].Coverage, states[0].Missing); err != nil {
 		return err
 	}

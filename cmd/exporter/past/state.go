@@ -65,6 +65,7 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, 
 		return err
 	}
 	state := states[0]
+	p.remarkMoved(c.ErrOrStderr(), "--at", moment, target, state.Moment)
 	if err := p.printCoverage(c.ErrOrStderr(), state.Moment, state.Coverage, state.Missing); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, 
 		return err
 	}
 	if len(objects.Names) > 0 && count == 0 {
-		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(objects.Names, ", "), target, inNamespace(objects.Namespace))
+		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(objects.Names, ", "), state.Moment, inNamespace(objects.Namespace))
 		return notFound(ctx, reader, &objects, state.Coverage, text)
 	}
 	if count == 0 {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
+	"kubecdc/test/child"
+)
+
+// Scales have no time. A time given as a duration is moved to before those around it, and the answer names it. One that is given exactly is refused
+// by the object's name, unless another object is asked for.
+func TestADurationIsMovedToACertainMoment(t *testing.T) {
+	home := t.TempDir()
+	mustDo(t, os.Mkdir(filepath.Join(home, "kubecdc"), 0o700))
+	begun := time.Now().Add(-2 * time.Minute).Truncate(time.Second)
+	writeScales(t, filepath.Join(home, "kubecdc", "mine-sqlite.db"), begun)
+	ask := func(line string) string {
+		c := exec.Command(os.Args[0], strings.Fields(line)...)
+		c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "XDG_STATE_HOME="+home, "KUBECDC_CLUSTER=mine", "KUBECDC_SINK=sqlite")
+		text, _ := c.CombinedOutput()
+		return string(text)
+	}
+	last := begun.Add(80 * time.Second).Truncate(time.Second).UTC() // the first scale is 0.5 s after it
+	for line, want := range map[string]string{
+		"diff --from 30s deploy":                                               "# --from 30s stands for " + rfc3339(last.Add(-time.Second)),
+		"diff --from 30s --to 20s deploy":                                      "# --to 20s stands for " + rfc3339(last.Add(-time.Second)),
+		"state --at=-30s deploy":                                               "# --at -30s stands for ",
+		"restore --at 30s deploy/web -n shop":                                  "--at " + rfc3339(last.Add(-time.Second)) + " -o yaml",
+		"diff deploy --from " + rfc3339(last.Add(10*time.Second)):              "deployments.apps: shop/web was updated (resourceVersion ",
+		"state deploy/other -n shop --at " + rfc3339(last.Add(10*time.Second)): "other",
+	} {
+		if text := ask(line); !strings.Contains(text, want) || strings.Contains(text, "incomplete") != strings.Contains(want, "was updated") {
+			t.Errorf("exporter %s: want %s in\n%s", line, want, text)
+		}
+	}
+}
+
+func rfc3339(t time.Time) string { return t.Format(time.RFC3339) }
+
+// writeScales writes a log of two minutes, in whose last third a Deployment is scaled twice a second.
+func writeScales(t *testing.T, path string, now time.Time) {
+	file, err := sqlitefile.Own(t.Context(), path)
+	mustDo(t, err)
+	defer file.Close()
+	sink, err := sqlite.New(t.Context(), file, sqlite.Config{Cluster: "mine", ClusterUID: "mine"})
+	mustDo(t, err)
+	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	mustDo(t, err)
+	defer opened.Log.Close()
+	deployments := change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")
+	body := func(name string, version int) []byte {
+		return fmt.Appendf(nil, `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":%q,"namespace":"shop","uid":%q,"resourceVersion":"%d"},"spec":{"replicas":%d}}`,
+			name, name, version, version)
+	}
+	write := func(seq int, controls []change.Control, changes ...change.Change) {
+		position := change.Position{Stream: deployments.ID(), ResourceVersion: change.VersionOf(uint64(seq)), Time: now}
+		_, err := opened.Log.Write(t.Context(), &change.Batch{Epoch: 1, Seq: uint64(seq), Controls: controls, Positions: []change.Position{position}, Changes: changes})
+		mustDo(t, err)
+	}
+	changed := func(op change.Op, name string, version, before int) change.Change {
+		c := change.Change{Stream: deployments, Op: op, Namespace: "shop", Name: name, UID: name, ResourceVersion: change.VersionOf(uint64(version)), Time: now,
+			After: body(name, version)}
+		if before > 0 {
+			c.Before = body(name, before)
+		}
+		return c
+	}
+	write(1, []change.Control{change.SnapshotBeginControl(deployments.ID(), ""), change.SnapshotEndControl(deployments.ID(), "1", 2)},
+		changed(change.Read, "web", 1, 0), changed(change.Read, "other", 1, 0))
+	version := 1
+	for begun := now; now.Before(begun.Add(2 * time.Minute)); {
+		if now = now.Add(500 * time.Millisecond); !now.After(begun.Add(80 * time.Second)) {
+			if now.Nanosecond() == 0 {
+				version++
+				write(version, nil)
+			}
+			continue
+		}
+		version++
+		before := version - 1
+		if now.Sub(begun) <= 80*time.Second+500*time.Millisecond {
+			before = 1
+		}
+		write(version, nil, changed(change.Update, "web", version, before))
+	}
+}
