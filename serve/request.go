@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,7 @@ import (
 type request struct {
 	target query.Target // or the zero value for the end of the log
 	pinned bool         // the path names the moment
+	local  string       // which time the path's one stands for, if it has no zone or no date
 	path   string       // without the moment
 
 	group, version, plural string // plural is empty for discovery
@@ -41,7 +43,7 @@ type request struct {
 }
 
 // momentForms are the moments that a path may name.
-const momentForms = moment.Times | moment.Versions | moment.Checkpoints | moment.Zoned
+const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 
 func (s *Server) parse(r *http.Request) (*request, error) {
 	q := everything()
@@ -65,6 +67,9 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		q.target, q.pinned = query.TargetOf(m, false), true
+		if m.IsLocal {
+			q.local = text + " is read as " + m.Time.Format(time.RFC3339Nano) + ", by the clock of the machine that serves the log"
+		}
 	}
 	parts := strings.Split(strings.TrimRight(strings.TrimPrefix(q.path, "/"), "/"), "/")
 	if slices.Contains([]string{"api", "apis", "version"}, parts[0]) {

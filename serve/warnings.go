@@ -18,22 +18,31 @@ const (
 	largestWarnings = 2400 // maximum size of all warnings but the last one in bytes
 )
 
-// warn adds a Warning header for each reason why an answer may be incomplete. Reasons that name what was asked for come first. The last
-// warning counts the reasons that do not fit.
+// warn adds a Warning header that says what a time without a zone stands for, and one for each reason why an answer may be incomplete. Reasons
+// that name what was asked for come first. The last warning counts the reasons that do not fit.
 func warn(w http.ResponseWriter, q *request, missing []string) {
 	missing, size := q.namedFirst(missing), 0
+	if q.local != "" {
+		value := warning(q.local)
+		size = len("Warning: \r\n") + len(value)
+		w.Header().Add("Warning", value)
+	}
 	for i, m := range missing {
-		text := []rune(strings.ToValidUTF8("the answer may lack something: "+plain.Lines(m), "?"))
-		if len(text) > longestWarning {
-			text = append(text[:longestWarning-1], '…')
-		}
-		value := "299 - " + strconv.Quote(string(text))
+		value := warning("the answer may lack something: " + plain.Lines(m))
 		if size += len("Warning: \r\n") + len(value); size > largestWarnings {
 			w.Header().Add("Warning", fmt.Sprintf(`299 - "the answer may lack something: %d more reasons have no room here"`, len(missing)-i))
 			return
 		}
 		w.Header().Add("Warning", value)
 	}
+}
+
+func warning(text string) string {
+	runes := []rune(strings.ToValidUTF8(text, "?"))
+	if len(runes) > longestWarning {
+		runes = append(runes[:longestWarning-1], '…')
+	}
+	return "299 - " + strconv.Quote(string(runes))
 }
 
 // namedFirst returns reasons in their order, but first those that name the request's object, and then those that name its namespace.

@@ -16,13 +16,14 @@ import (
 	"kubecdc/change"
 )
 
-// Moment is a point of the past. One of its fields but IsAgo is set. If none is set, it is the end of the log.
+// Moment is a point of the past. One of its fields is set, without IsAgo and IsLocal. If none is set, it is the end of the log.
 type Moment struct {
 	Time    time.Time              // on the clock that is asked for
 	Version change.ResourceVersion // a version of one resource
 	Batch   *Batch                 // what the log had with it
 	Start   bool                   // the start of the log
 	IsAgo   bool                   // Time was written as how long ago it was
+	IsLocal bool                   // Time was written without a zone, or without a date
 }
 
 // Batch names a batch of a slot, and with that a checkpoint.
@@ -42,7 +43,6 @@ const (
 	Versions
 	Checkpoints
 	Start
-	Zoned // times depend on no zone: the user and the reader may be in two
 )
 
 var forms = []struct {
@@ -111,7 +111,7 @@ func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 		return Moment{Time: now.Add(-back).Truncate(time.Second), IsAgo: true}, Times, nil
 	}
 	if seconds, err := strconv.ParseFloat(strings.TrimPrefix(text, "@"), 64); err == nil && text[0] == '@' && seconds > 0 && seconds < 1e11 {
-		return since(text, time.UnixMilli(int64(seconds*1000)), now)
+		return since(text, Moment{Time: time.UnixMilli(int64(seconds * 1000))}, now)
 	}
 	t, isLocal, err := parseTime(text, now)
 	switch {
@@ -119,25 +119,23 @@ func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 		return Moment{}, Times, err
 	case err != nil:
 		return Moment{}, none, nil
-	case isLocal && f&Zoned != 0:
-		return Moment{}, Times, &unclearError{text, "has no date and offset", []time.Time{t}}
 	}
-	return since(text, t, now)
+	return since(text, Moment{Time: t, IsLocal: isLocal}, now)
 }
 
 // since returns a time that has come.
-func since(text string, t, now time.Time) (Moment, Form, error) {
-	if t.After(now) {
+func since(text string, m Moment, now time.Time) (Moment, Form, error) {
+	if m.Time.After(now) {
 		why := text + " has not come yet: now is the end of the log"
-		if before := t.AddDate(0, 0, -1); undated.MatchString(text) && !before.After(now) {
+		if before := m.Time.AddDate(0, 0, -1); undated.MatchString(text) && !before.After(now) {
 			why += ", and yesterday " + text + " was the last one"
 		}
 		return Moment{}, Times, errors.New(why)
 	}
-	if t.IsZero() { // which would be the end of the log
-		t = t.Add(1)
+	if m.Time.IsZero() { // which would be the end of the log
+		m.Time = m.Time.Add(1)
 	}
-	return Moment{Time: t}, Times, nil
+	return m, Times, nil
 }
 
 var undated = regexp.MustCompile(`^\d\d?:`)
@@ -201,6 +199,7 @@ func parseTime(text string, now time.Time) (t time.Time, isLocal bool, err error
 // unclearError says that a text stands for no time, or for several ones.
 type unclearError struct {
 	text, why string
+	time      time.Time // as if the text were in UTC
 	readings  []time.Time
 }
 
@@ -209,39 +208,38 @@ func (e *unclearError) Error() string {
 	for i, t := range e.readings {
 		text += []string{", here ", " or "}[min(i, 1)] + t.Format(time.RFC3339Nano)
 	}
-	if len(e.readings) > 0 && !e.readings[0].Equal(inUTC(e.readings[0])) {
-		text += ", in UTC " + inUTC(e.readings[0]).Format(time.RFC3339Nano)
-	}
-	return text
+	return text + ", in UTC " + e.time.Format(time.RFC3339Nano)
 }
 
 // onlyReading returns the time at which a local clock showed what t shows in UTC. It has to be one, or the start of a day.
 func onlyReading(text string, t time.Time, local *time.Location, isDay bool) (time.Time, error) {
-	switch all := readings(t, local); {
+	switch all, near := readings(t, local); {
 	case len(all) == 1 || len(all) > 1 && isDay:
 		return all[0], nil
 	case isDay: // it began when the clock was turned forward
 		start, _ := t.Add(oneDay).In(local).ZoneBounds()
 		return start, nil
 	case len(all) == 0:
-		return t, &unclearError{text, "is a time that clocks here left out when they were turned forward", nil}
+		return t, &unclearError{text, "is a time that clocks here left out when they were turned forward", t, near}
 	default:
-		return t, &unclearError{text, "was here twice, since clocks were turned back", all}
+		return t, &unclearError{text, "was here twice, since clocks were turned back", t, all}
 	}
 }
 
 const oneDay = 24 * time.Hour
 
-// readings returns the times at which a local clock showed what t shows in UTC. It may be turned back or forward within a day.
-func readings(t time.Time, local *time.Location) (all []time.Time) {
-	for _, near := range []time.Time{t.Add(-oneDay), t.Add(oneDay)} {
-		_, offset := near.In(local).Zone()
+// readings returns the times at which a local clock showed what t shows in UTC. It also returns when it would have shown that with the offset
+// of a day before and after, since it may be turned back or forward in between.
+func readings(t time.Time, local *time.Location) (all, near []time.Time) {
+	for _, day := range []time.Time{t.Add(-oneDay), t.Add(oneDay)} {
+		_, offset := day.In(local).Zone()
 		read := t.Add(-time.Duration(offset) * time.Second).In(local)
+		near = append(near, read)
 		if inUTC(read).Equal(t) && !slices.ContainsFunc(all, read.Equal) {
 			all = append(all, read)
 		}
 	}
-	return all
+	return all, near
 }
 
 // inUTC returns the time at which a clock in UTC shows what t shows.

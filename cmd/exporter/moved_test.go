@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
@@ -31,9 +33,9 @@ func TestADurationIsMovedToACertainMoment(t *testing.T) {
 	}
 	last := begun.Add(80 * time.Second).Truncate(time.Second).UTC() // the first scale is 0.5 s after it
 	for line, want := range map[string]string{
-		"diff --from 30s deploy":                                               "# --from 30s stands for " + rfc3339(last.Add(-time.Second)),
-		"diff --from 30s --to 20s deploy":                                      "# --to 20s stands for " + rfc3339(last.Add(-time.Second)),
-		"state --at=-30s deploy":                                               "# --at -30s stands for ",
+		"diff --from 30s deploy":                                               "# --from 30s is " + rfc3339(last.Add(-time.Second)),
+		"diff --from 30s --to 20s deploy":                                      "# --to 20s is " + rfc3339(last.Add(-time.Second)),
+		"state --at=-30s deploy":                                               "# --at -30s is ",
 		"restore --at 30s deploy/web -n shop":                                  "--at " + rfc3339(last.Add(-time.Second)) + " -o yaml",
 		"diff deploy --from " + rfc3339(last.Add(10*time.Second)):              "deployments.apps: shop/web was updated (resourceVersion ",
 		"state deploy/other -n shop --at " + rfc3339(last.Add(10*time.Second)): "other",
@@ -91,5 +93,44 @@ func writeScales(t *testing.T, path string, now time.Time) {
 			before = 1
 		}
 		write(version, nil, changed(change.Update, "web", version, before))
+	}
+}
+
+// A zone is said once in an answer, and in an error. On a terminal it is the local one. A local time that clocks showed twice, or not at all, is refused.
+func TestAnAnswerHasOneZone(t *testing.T) {
+	home := t.TempDir()
+	mustDo(t, os.Mkdir(filepath.Join(home, "kubecdc"), 0o700))
+	writeScales(t, filepath.Join(home, "kubecdc", "mine-sqlite.db"), time.Now().Add(-2*time.Minute).Truncate(time.Second))
+	env := []string{"XDG_STATE_HOME=" + home, "KUBECDC_CLUSTER=mine", "KUBECDC_SINK=sqlite", "TZ=Asia/Kolkata", "PAGER=cat"}
+	exact := rfc3339(time.Now().Add(-20 * time.Second).UTC())
+	for line, want := range map[string]string{
+		"diff --from 30s deploy":                `--from 30s is \d\d:\d\d:\d\d, `,
+		"diff --from " + exact + " deploy":      `refused|read late`,
+		"state --at " + exact + " deploy/other": `--at ` + exact + ` is \d\d:\d\d:\d\d\n`,
+		"state --at 10000d deploy":              `no complete list of it by then: the first one ended at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n`,
+		"history --since 1h --until 1s":         `--since 1h is \d\d:\d\d:\d\d\n(.*\n)*--until 1s is \d\d:\d\d:\d\d\n`,
+		"history deploy/web":                    `complete since \d\d:\d\d:\d\d`,
+		"tail --follow=false":                   `^times are local`,
+		"restore --at 30s deploy/web -n shop":   `--at 30s is \d\d:\d\d:\d\d, `,
+	} {
+		s := onTerminal(t, 200, env, strings.Fields(line)...)
+		s.wait(t)
+		text := s.screen()
+		if !regexp.MustCompile("(?m)"+want).MatchString(text) || strings.Count(text, "times are local, now UTC+05:30") != 1 ||
+			regexp.MustCompile(`\d[Z]\b`).MatchString(strings.ReplaceAll(strings.ReplaceAll(text, "--at "+exact, ""), "--from "+exact, "")) && !strings.HasPrefix(line, "restore") {
+			t.Errorf("exporter %s: want %s in\n%s", line, want, text)
+		}
+	}
+	for text, want := range map[string]string{
+		"2025-10-26T02:30": "was here twice, since clocks were turned back: write it as 2026-11-22T10:53:56+01:00, here 2025-10-26T02:30:00+02:00 or 2025-10-26T02:30:00+01:00",
+		"2025-03-30T02:30": "left out when they were turned forward: write it as 2026-11-22T10:53:56+01:00, here 2025-03-30T03:30:00+02:00 or 2025-03-30T01:30:00+01:00",
+	} {
+		for _, line := range []string{"state deploy --at", "diff --from", "restore deploy/web --at", "history --since", "history --until", "tail --since", "kubeconfig --at"} {
+			c := exec.Command(os.Args[0], append(strings.Fields(line), text)...)
+			c.Env = append(append(child.Environ(), "TEST_AS_EXPORTER=1"), append(env, "TZ=Europe/Berlin")...)
+			if got, _ := c.CombinedOutput(); !strings.Contains(string(got), want) {
+				t.Errorf("exporter %s %s: %s, want %s", line, text, got, want)
+			}
+		}
 	}
 }

@@ -175,13 +175,13 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	change := `\d\d:\d\d:\d\d ~ deploy/web -n ` + namespace
 	for _, c := range []asked{
 		{"history deploy web -n " + namespace, 0, `^` + change + `  by alice\n  ~ spec.replicas: 2 → 5\n` + change +
-			`  by alice\n  ~ spec.template.spec.containers\[web\].image: "web:1" → "web:2"\ncomplete since \d\d:\d\d:\d\d\n$`},
+			`  by alice\n  ~ spec.template.spec.containers\[web\].image: "web:1" → "web:2"\ncomplete since \d\d:\d\d:\d\d; times are UTC\n$`},
 		{"history deploy web --all-fields -n " + namespace, 0, `last-applied-configuration`},
-		{"history -n " + namespace, 0, `(?s)^\S+ … \d objects? found by first lists\n.*^` + change + `  by alice\n  ~ spec.replicas: 2 → 5\n.*^complete since \S+\n`},
+		{"history -n " + namespace, 0, `(?s)^\S+ … \d objects? found by first lists\n.*^` + change + `  by alice\n  ~ spec.replicas: 2 → 5\n.*^complete since \S+( times are UTC)?\n`},
 		{"history -n " + namespace + "x", 1, `^exporter: the log has no namespace "` + namespace + `x": did you mean ` + namespace + `\?$`},
 		{"state deploy -n " + namespace + "x", 1, `^exporter: the log has no namespace`},
 		{"diff deploy/wbe --incomplete --from 1s -n " + namespace, 2, `(?s)^exporter: the log has no deployments.apps/wbe .*did you mean .*deploy/web -n `},
-		{"history -n " + namespace + " --op d", 0, `^nothing changed in ` + namespace + `, of what is asked for\ncomplete since \S+$`},
+		{"history -n " + namespace + " --op d", 0, `^nothing changed in ` + namespace + `, of what is asked for\ncomplete since \S+ times are UTC$`},
 		{"history -n " + namespace + " --op x", 2, `--op is "x", but must be c, u, d or r`},
 		{"history --since 1m --until 2m -n " + namespace, 2, `--until 2m is before --since 1m`},
 		{"history deploy web -o table -n " + namespace, 0, `^LOGGED +CHANGE`},

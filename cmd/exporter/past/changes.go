@@ -107,6 +107,8 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 		r.Close()
 		return nil, objects, err
 	}
+	begin := query.TargetOf(t.begin, true)
+	t.remarkMoment(c.ErrOrStderr(), "--since", t.since, begin, begin)
 	t.printer.flags, t.colours = &t.pastFlags, t.newColours(c.OutOrStdout())
 	t.namesTypes = len(objects.Resources) > 0
 	t.events.NoPatch = t.screen != nil || t.Format == "diff" || t.Format == "wide"

@@ -54,7 +54,7 @@ func doubt(coverage []query.Coverage, missing []string, now time.Time) (text str
 		}
 	}
 	if len(all) == 0 {
-		return strings.Join(strings.Fields(missing[0]), " "), 1
+		return withLocalTimes(strings.Join(strings.Fields(missing[0]), " ")), 1
 	}
 	resources = slices.Compact(slices.Sorted(slices.Values(resources)))
 	from := slices.MinFunc(all, func(a, b query.GapTime) int { return a.From.Compare(b.From) }).From

@@ -43,7 +43,7 @@ func NewDiff() *cobra.Command {
 			if p.from == "" {
 				return fault.Usage("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 			}
-			return p.diff(c.Context(), c, args)
+			return p.explained(p.diff(c.Context(), c, args))
 		},
 	}
 	c.Flags().StringVar(&p.from, "from", "", "the first moment")
@@ -78,8 +78,8 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	if err != nil {
 		return err
 	}
-	p.remarkMoved(c.ErrOrStderr(), "--from", p.from, first, states[0].Moment)
-	p.remarkMoved(c.ErrOrStderr(), "--to", p.to, second, states[1].Moment)
+	p.remarkMoment(c.ErrOrStderr(), "--from", p.from, first, states[0].Moment)
+	p.remarkMoment(c.ErrOrStderr(), "--to", p.to, second, states[1].Moment)
 	for _, s := range states {
 		if err := p.printCoverage(c.ErrOrStderr(), s.Moment, s.Coverage, s.Missing); err != nil {
 			return err

@@ -138,8 +138,12 @@ func (p *pastFlags) page(out io.Writer, follow bool) (to io.Writer, end func() e
 }
 
 func (p *pastFlags) writeRemarks(to io.Writer) error {
-	for _, text := range p.remarks {
-		line := screen.Line(p.screen.Columns(), screen.Part{Text: text, Paint: p.screen.Colours.Dim})
+	last := zoneText(time.Now())
+	if n := len(p.remarks) - 1; n >= 0 {
+		last, p.remarks = p.remarks[n]+"; "+last, p.remarks[:n]
+	}
+	for _, text := range append(p.remarks, last) {
+		line := screen.Wrap(p.screen.Columns(), 2, screen.Part{Text: text, Paint: p.screen.Colours.Dim})
 		if err := cli.Write(to, line+"\n"); err != nil {
 			return err
 		}
@@ -170,14 +174,6 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 		t.Back = query.MostBack
 	}
 	return t, err
-}
-
-// remarkMoved writes at which moment the answer is, if that is not the one of a flag.
-func (p *pastFlags) remarkMoved(errs io.Writer, flag, text string, asked, moved query.Target) {
-	if back := asked.Happened.Sub(moved.Happened); back > 0 {
-		p.addRemark(errs, fmt.Sprintf("%s %s stands for %s, %s earlier than asked: the last moment at which the order of all changes is certain",
-			flag, text, p.clockOf(moved.Happened), back))
-	}
 }
 
 // manyStreams is above which number of streams there is no line for each.
@@ -255,12 +251,4 @@ func (p *pastFlags) remarkCoverage(moment query.Target, coverage []query.Coverag
 
 func refusal(moment query.Target, missing []string) error {
 	return fmt.Errorf("%s: %w\n--incomplete answers anyway", moment, &query.IncompleteError{Missing: missing})
-}
-
-// withRetentionHint adds what to do to the error of a log that does not go back far enough.
-func withRetentionHint(err error) error {
-	if errors.Is(err, sinks.ErrNotRetained) {
-		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the log retains every change", err)
-	}
-	return err
 }

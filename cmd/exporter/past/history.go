@@ -59,7 +59,7 @@ func NewHistory() *cobra.Command {
 	c.Flags().StringSliceVar(&t.ops, "op", nil, "only these changes: c (created), u (updated), d (deleted), r (listed)")
 	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions(allOps, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().BoolVar(&t.showsStatus, "status", false, "on a terminal show each change, also those of a status and of what an owner controls")
-	c.RunE = func(c *cobra.Command, args []string) error { return withRetentionHint(t.run(c.Context(), c, args)) }
+	c.RunE = func(c *cobra.Command, args []string) error { return t.explained(t.run(c.Context(), c, args)) }
 	return c
 }
 
@@ -72,6 +72,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.readEnd(); err != nil {
 		return err
 	}
+	t.remarkMoment(c.ErrOrStderr(), "--until", t.until, query.Target{Logged: t.ends}, query.Target{Logged: t.ends})
 	t.hasTitles, t.hasBodies = len(objects.Names) != 1 || objects.Namespace == "", t.since != ""
 	coverage, missing, err := t.cover(ctx, c, r, &objects)
 	if err != nil {

@@ -51,7 +51,7 @@ type restoring struct {
 func NewRestore() *cobra.Command {
 	p := &restoring{}
 	c := &cobra.Command{Use: "restore --at TIME TYPE/NAME [flags]", Short: "Show how an object gets back its earlier state", Long: restoreHelp,
-		Args: cli.Args(1, 2), RunE: func(c *cobra.Command, args []string) error { return p.run(c.Context(), c, args) }}
+		Args: cli.Args(1, 2), RunE: func(c *cobra.Command, args []string) error { return p.explained(p.run(c.Context(), c, args)) }}
 	c.Flags().StringVar(&p.moment, "at", "", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 	p.moments(c)
 	return p.flags(c, "diff", "yaml", "json")
@@ -77,7 +77,7 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 	if err != nil {
 		return err
 	}
-	p.remarkMoved(c.ErrOrStderr(), "--at", p.moment, p.then, states[0].Moment)
+	p.remarkMoment(c.ErrOrStderr(), "--at", p.moment, p.then, states[0].Moment)
 	p.then = states[0].Moment
 	if err := p.printCoverage(c.ErrOrStderr(), states[0].Moment, states[0].Coverage, states[0].Missing); err != nil {
 		return err

@@ -41,7 +41,7 @@ func NewState() *cobra.Command {
 		Long:    stateHelp,
 		Args:    cli.Args(1, math.MaxInt),
 		RunE: func(c *cobra.Command, args []string) error {
-			return p.state(c.Context(), c, moment, full, args)
+			return p.explained(p.state(c.Context(), c, moment, full, args))
 		},
 	}
 	c.Flags().StringVar(&moment, "at", "now", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
@@ -65,7 +65,7 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, 
 		return err
 	}
 	state := states[0]
-	p.remarkMoved(c.ErrOrStderr(), "--at", moment, target, state.Moment)
+	p.remarkMoment(c.ErrOrStderr(), "--at", moment, target, state.Moment)
 	if err := p.printCoverage(c.ErrOrStderr(), state.Moment, state.Coverage, state.Missing); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, objects s
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
 	states, err := query.ReadStates(ctx, r, query.Question{Objects: objects, Progress: show.Report}, moments...)
 	show.End()
-	return states, withRetentionHint(err)
+	return states, err
 }
 
 type stateWriter struct {

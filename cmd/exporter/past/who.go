@@ -11,7 +11,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/internal/screen"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -33,14 +32,6 @@ func (p *pastFlags) remarkRequests(errs io.Writer, q *query.Requests) {
 	if q.Known() {
 		p.addRemark(errs, "audit events are there from "+p.clockOf(q.Coverage.Since)+" to "+p.clockOf(q.Coverage.Last))
 	}
-}
-
-// clockOf returns a time as the answer shows times: local on a terminal.
-func (p *pastFlags) clockOf(t time.Time) string {
-	if p.screen != nil {
-		return screen.Clock(t, time.Now())
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 // ignoredBy returns the resources whose updates the settings may leave out of the log. "*" stands for all.
