@@ -17,6 +17,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
+	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/plain"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -111,7 +112,7 @@ func (r *report) checkCluster() {
 		r.checkServerInfo()
 	}
 	if id := cluster.Identity; err == nil && id.UID == "" {
-		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
+		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+r.howToGrant(r.ctx))
 	}
 	step.Awaited = "resources"
 	_ = r.step(step, (*report).checkResources)
@@ -290,4 +291,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
 }
 
-const howToGrant = "exporter rbac prints the ClusterRole; kubectl apply -f - applies it"
+// howToGrant names the command that prints the rights for this user.
+func (r *report) howToGrant(ctx context.Context) string {
+	return kubeapi.RBACCommand(kubeapi.UserOf(ctx, r.cluster.REST)) + " prints the ClusterRole; kubectl apply -f - applies it"
+}

@@ -38,7 +38,7 @@ func (r *report) checkRights(ctx context.Context, plan export.Config, selected [
 		}
 	}
 	if len(missing) > 0 {
-		err = errors.New("not allowed: " + strings.Join(missing, ", ") + "\ngrant list and watch on them: " + howToGrant)
+		err = errors.New("not allowed: " + strings.Join(missing, ", ") + "\ngrant list and watch on them: " + r.howToGrant(ctx))
 	}
 	return errors.Join(err, r.checkOtherRights(ctx, client), r.checkLeases(ctx, client, selected))
 }
@@ -56,8 +56,8 @@ func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) er
 		}
 		removed, triggered = append(removed, one...), append(triggered, both...)
 	}
-	r.warnMissing(removed, "if a resource is removed, its objects would not be recorded as deleted")
-	r.warnMissing(triggered, "a resource that is installed or removed is seen up to a minute later")
+	r.warnMissing(ctx, removed, "if a resource is removed, its objects would not be recorded as deleted")
+	r.warnMissing(ctx, triggered, "a resource that is installed or removed is seen up to a minute later")
 	return nil
 }
 
@@ -68,13 +68,13 @@ func (r *report) checkLeases(ctx context.Context, client rest.Interface, selecte
 		return nil
 	}
 	missing, err := refused(ctx, client, leases, "", leases.ID(), "list")
-	r.warnMissing(missing, "a gap takes several times as many requests, since Leases are written most and their revisions can't be told")
+	r.warnMissing(ctx, missing, "a gap takes several times as many requests, since Leases are written most and their revisions can't be told")
 	return err
 }
 
-func (r *report) warnMissing(rights []string, without string) {
+func (r *report) warnMissing(ctx context.Context, rights []string, without string) {
 	if len(rights) > 0 {
-		r.warn("resources", "not allowed: "+strings.Join(rights, ", ")+": "+without+"\n"+howToGrant)
+		r.warn("resources", "not allowed: "+strings.Join(rights, ", ")+": "+without+"\n"+r.howToGrant(ctx))
 	}
 }
 

@@ -4,6 +4,7 @@ package rbac
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -15,8 +16,9 @@ import (
 // Account is a ServiceAccount and its rights. The chart's templates/rbac.yaml makes the same objects.
 type Account struct {
 	Name, Namespace string
-	Aggregate       bool // bind also a role that collects the rules of labelled ClusterRoles
-	Reviews         bool // the API server decides who may read the status page
+	User            string // if set, the rights are this user's, and not the ServiceAccount's
+	Aggregate       bool   // bind also a role that collects the rules of labelled ClusterRoles
+	Reviews         bool   // the API server decides who may read the status page
 }
 
 type Object map[string]any
@@ -27,7 +29,10 @@ const aggregateLabel = "kubecdc/aggregate-to-exporter"
 // Objects returns the account, and the roles and bindings for the streams.
 func (a *Account) Objects(streams []*change.Stream) []Object {
 	exported := exportedRules(streams)
-	objects := []Object{object("v1", "ServiceAccount", a.Name, a.Namespace, nil)}
+	var objects []Object
+	if a.User == "" {
+		objects = append(objects, object("v1", "ServiceAccount", a.Name, a.Namespace, nil))
+	}
 	rules := append(exported[""], discovery.Rights...)
 	if a.Reviews {
 		rules = append(rules, web.ReviewRights...)
@@ -47,6 +52,9 @@ func (a *Account) Objects(streams []*change.Stream) []Object {
 // roleName returns the name of a role and its binding. They are outside of the account's namespace, where an account of another
 // namespace with the same name has its own.
 func (a *Account) roleName(suffix string) string {
+	if a.User != "" {
+		return a.Name + suffix + ":" + strings.NewReplacer("/", "-", "%", "-").Replace(a.User)
+	}
 	if a.Name == a.Namespace {
 		return a.Name + suffix
 	}
@@ -102,9 +110,12 @@ func (a *Account) binding(roleKind, name, namespace string) Object {
 	if namespace != "" {
 		kind = "RoleBinding"
 	}
+	subject := Object{"kind": rbacv1.ServiceAccountKind, "name": a.Name, "namespace": a.Namespace}
+	if a.User != "" {
+		subject = Object{"apiGroup": rbacv1.GroupName, "kind": rbacv1.UserKind, "name": a.User}
+	}
 	return object(rbacv1.SchemeGroupVersion.String(), kind, name, namespace, Object{
-		"roleRef":  Object{"apiGroup": rbacv1.GroupName, "kind": roleKind, "name": name},
-		"subjects": []Object{{"kind": rbacv1.ServiceAccountKind, "name": a.Name, "namespace": a.Namespace}}})
+		"roleRef": Object{"apiGroup": rbacv1.GroupName, "kind": roleKind, "name": name}, "subjects": []Object{subject}})
 }
 
 func object(version, kind, name, namespace string, fields Object) Object {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -172,6 +173,11 @@ func TestVersion(t *testing.T) {
 		if code, out, _ := exporter(t, arg); code != 0 || !strings.HasPrefix(out, "kubecdc exporter ") {
 			t.Error(arg, code, out)
 		}
+	}
+	var fields map[string]string
+	code, out, _ := exporter(t, "version", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &fields); err != nil || code != 0 || fields["version"] == "" || fields["goVersion"] == "" {
+		t.Error(code, out, err)
 	}
 }
 

@@ -15,6 +15,7 @@ func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
 		"rbac": {"--resources=pods,events,events.events.k8s.io,deployments.v1.apps,configmaps"},
 		"rbac-namespaces": {"--resources=pods", "--namespaces=shop,blog", "--name=cdc", "-n=ops",
 			"--aggregate", "-o=json"},
+		"rbac-user": {"--resources=pods", "--user=https://id.example.com#alice"},
 	} {
 		code, got, stderr := exporter(t, append([]string{"rbac"}, args...)...)
 		if code != cli.ExitOK || stderr != "" {

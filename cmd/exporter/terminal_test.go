@@ -269,13 +269,23 @@ func TestRightsForAFewResourcesAreOneLine(t *testing.T) {
 		t.Fatal(err1, err2)
 	}
 	run := onTerminal(t, 100, []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "KUBECDC_LISTEN=127.0.0.1:0"}, "run")
-	run.shows(t, `^⚠ \d\d of \d\d resources can't be read with these rights; the others are exported\n.*exporter run --resources deployments.apps,pods,services\n.*exporter rbac`)
+	run.shows(t, `^⚠ \d\d of \d\d resources can't be read with these rights; the others are exported\n.*exporter run --resources deployments.apps,pods,services\n.*exporter rbac --user `+user+` \|`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Count(shown, "can't be read") != 1 {
 		t.Errorf("run shows\n%s", shown)
 	}
 	_ = run.Process.Signal(syscall.SIGTERM)
 	if code := run.wait(t); code != 0 {
 		t.Errorf("exit code %d\n%s", code, run.screen())
+	}
+	check := onTerminal(t, 100, []string{"KUBECONFIG=" + path, "XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir()}, "check")
+	check.wait(t)
+	if text := strings.Join(strings.Fields(check.screen()), " "); !strings.Contains(text, "exporter rbac --user "+user+" prints") || !strings.Contains(text, "not allowed: list ") {
+		t.Errorf("check shows\n%s", text)
+	}
+	for line := range strings.Lines(check.screen()) {
+		if screen.Width(strings.TrimSuffix(line, "\n")) > 100 {
+			t.Errorf("wider than the terminal: %s", line)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -15,12 +16,17 @@ var version = ""
 func init() { cli.Version = cmp.Or(version, cli.Version) }
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cli.Args(0, 0),
-		RunE:  func(c *cobra.Command, _ []string) error { return printVersion(c) },
+	var out cli.Output
+	c := &cobra.Command{Use: "version [flags]", Short: "Print the version", Args: cli.Args(0, 0)}
+	out.Flag(c, "text", "json", "yaml")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if out.Format == "text" {
+			return printVersion(c)
+		}
+		return out.Print(c.OutOrStdout(), map[string]string{"version": cli.Version, "goVersion": runtime.Version(),
+			"platform": runtime.GOOS + "/" + runtime.GOARCH}, nil)
 	}
+	return c
 }
 
 func printVersion(c *cobra.Command) error {

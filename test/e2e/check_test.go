@@ -29,7 +29,7 @@ func TestCheckNamesEveryMissingRight(t *testing.T) {
 		{"warning", "list leases.coordination.k8s.io: a gap takes several times as many requests"},
 	} {
 		if !slices.ContainsFunc(findings, func(f struct{ Check, State, Message string }) bool {
-			return f.State == want.state && strings.Contains(f.Message, want.text) && strings.Contains(f.Message, "exporter rbac")
+			return f.State == want.state && strings.Contains(f.Message, want.text) && strings.Contains(f.Message, "exporter rbac --name "+a.name+" --namespace default")
 		}) {
 			t.Errorf("no %s %q with what grants it in\n%s", want.state, want.text, out)
 		}

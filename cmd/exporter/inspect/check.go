@@ -13,6 +13,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/screen"
 )
 
 const checkHelp = `Check the settings, and whether the API server, the checkpoint and the sink can be
@@ -54,7 +55,7 @@ func runChecks(ctx context.Context, c *cobra.Command, out *cli.Output) error {
 }
 
 func printFindings(out *cli.Output, w io.Writer, findings []check.Finding) error {
-	failed := 0
+	failed, terminal := 0, screen.New(w)
 	for _, f := range findings {
 		if f.State == check.Failed {
 			failed++
@@ -62,7 +63,7 @@ func printFindings(out *cli.Output, w io.Writer, findings []check.Finding) error
 	}
 	if err := out.Print(w, findings, func(w io.Writer) {
 		for _, f := range findings {
-			for _, line := range strings.Split(f.Message, "\n") {
+			for _, line := range wrapped(terminal, f.Message) {
 				plain.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.State, strings.TrimSpace(line))
 				f.Check, f.State = "", ""
 			}
@@ -74,4 +75,23 @@ func printFindings(out *cli.Output, w io.Writer, findings []check.Finding) error
 		return fmt.Errorf("%d of the checks failed", failed)
 	}
 	return nil
+}
+
+// besides is how many columns the table of findings needs besides the message.
+const besides = 24
+
+// wrapped returns the lines of a message, and on a terminal the lines that fit there.
+func wrapped(terminal *screen.Screen, message string) (lines []string) {
+	for line := range strings.SplitSeq(message, "\n") {
+		if terminal == nil {
+			lines = append(lines, line)
+			continue
+		}
+		var words []screen.Part
+		for word := range strings.FieldsSeq(line) {
+			words = append(words, screen.Part{Text: word + " "})
+		}
+		lines = append(lines, strings.Split(string(screen.Wrap(terminal.Columns()-besides, 0, words...)), "\n")...)
+	}
+	return lines
 }

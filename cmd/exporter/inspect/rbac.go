@@ -17,7 +17,8 @@ import (
 	"kubecdc/source/discovery"
 )
 
-const rbacHelp = `Print a ServiceAccount with the rights that these settings need, and no others.
+const rbacHelp = `Print a ServiceAccount with the rights that these settings need, and no others. With
+--user the rights are for a user, such as the one of your kubeconfig.
 
 These are list and watch on the resources of KUBECDC_RESOURCES, in the namespaces of
 KUBECDC_NAMESPACES if it is set; rights to see which resources are installed and
@@ -29,6 +30,7 @@ print the rights again. Or use --aggregate, and grant list and watch in a Cluste
 with the label kubecdc/aggregate-to-exporter: "true".
 
   exporter rbac --resources pods,deployments.apps
+  exporter rbac --user alice | kubectl apply -f -
   exporter rbac --resources '*' --namespace cdc --aggregate | kubectl apply -f -`
 
 // NewRBAC returns the command exporter rbac.
@@ -40,11 +42,13 @@ func NewRBAC() *cobra.Command {
 		Args: cli.Args(0, 0)}, nil)
 	c.Flags().StringVar(&a.Name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.Namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
+	c.Flags().StringVar(&a.User, "user", "", "bind this `user`, by the API server's name of it, and not a ServiceAccount")
 	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ClusterRoles")
 	c.Flags().BoolVar(&policy, "audit-policy", false, "print the ValidatingAdmissionPolicy for audit events instead (docs/who.md)")
 	out.Flag(c, "yaml", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if policy {
+			a.User = ""
 			return writeObjects(c.OutOrStdout(), &out, a.AuditPolicy())
 		}
 		return printRBAC(c, a, &out)

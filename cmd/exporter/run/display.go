@@ -19,6 +19,7 @@ import (
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
 	"kubecdc/export/live"
+	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/internal/suggest"
@@ -252,11 +253,11 @@ func recoveryOf(s *live.Snapshot) string {
 // rights prints one line about resources that can't be read, and how to export the others.
 func (d *display) rights(s *live.Snapshot) {
 	var may []string
-	forbidden := 0
+	forbidden, user := 0, ""
 	for id, v := range s.Streams {
 		switch {
 		case v.Problem != nil && v.Problem.Status == http.StatusForbidden:
-			forbidden++
+			forbidden, user = forbidden+1, kubeapi.RefusedUser(v.Problem.Text)
 		case v.Problem == nil:
 			may = append(may, change.ResourceOf(id).ID())
 		}
@@ -273,7 +274,7 @@ func (d *display) rights(s *live.Snapshot) {
 	if may = slices.Compact(may); len(may) > 0 && len(may) <= 12 {
 		_, _ = d.Write([]byte("  only what can be read:  exporter run --resources " + strings.Join(may, ",") + "\n"))
 	}
-	_, _ = d.Write([]byte("  rights for all:         exporter rbac | kubectl apply -f -\n"))
+	_, _ = d.Write([]byte("  rights for all:         " + kubeapi.RBACCommand(user) + " | kubectl apply -f -\n"))
 }
 
 // credentials prints one line if the API server refuses the credentials, or accepts them again.
