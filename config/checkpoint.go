@@ -118,15 +118,11 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	return c.DefaultFile(cluster)
 }
 
-// DefaultFile returns the path of the checkpoint's default file. It makes the folder, which is in the user's state folder, but
-// not the file.
+// DefaultFile returns the path of the checkpoint's default file, which is in the user's state folder. The file's owner makes the folder.
 func (c *Config) DefaultFile(cluster string) (string, error) {
 	folder, err := stateFolder()
 	if err != nil {
 		return "", fmt.Errorf("choose a default file for the checkpoint: %w; set KUBECDC_CHECKPOINT", err)
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder for the checkpoint: %w; set KUBECDC_CHECKPOINT to a path that can be written", err)
 	}
 	log := c.Sink.Kind
 	if byEnv["KUBECDC_KAFKA_TOPIC_PREFIX"].applies(c) { // Kafka can hold several logs of one cluster

@@ -55,7 +55,7 @@ type Sink struct {
 	History       History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is retained, rounded up to a partition (a day, a week or four weeks). The last state of each object remains. The user must own the tables." example:"720h"`
 	PasswordFile  string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" with:"KUBECDC_SINK=postgres" help:"File with the password, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
 	SpoolSize     Quota   `env:"KUBECDC_SPOOL_SIZE" with:"KUBECDC_SINK=kafka,postgres" envDefault:"1GiB" help:"Disk for changes while the sink takes none, of all slots together. They are written to the sink once it answers. When it is used up, nothing is read. off: nothing is read while the sink takes no changes, and the API server forgets after about five minutes."`
-	SpoolDir      string  `env:"KUBECDC_SPOOL_DIR" with:"KUBECDC_SINK=kafka,postgres" help:"Folder of the spool, on a disk of this machine. Default: the user's state folder; without one there is no spool." example:"/var/lib/kubecdc"`
+	SpoolDir      string  `env:"KUBECDC_SPOOL_DIR" with:"KUBECDC_SINK=kafka,postgres" help:"Folder of the spool, on a disk of this machine. Default: the user's state folder. Without one there is no spool." example:"/var/lib/kubecdc"`
 }
 
 // Kafka configures how the Kafka sink connects and writes.

@@ -280,7 +280,7 @@ func TestTheSpoolsDiskIsRequested(t *testing.T) {
 func TestTheChartExportsWhatIsBuiltIn(t *testing.T) {
 	lists, err := clientset(t, servers.Kube(t).Config).Discovery().ServerPreferredResources()
 	must(t, err)
-	custom := regexp.MustCompile(`example\.com$|coreos\.com$`) // of other tests
+	custom := regexp.MustCompile(`example\.com$|coreos\.com$`) // other tests have made them
 	leftOut := []string{"secrets", "leases.coordination.k8s.io", "events.events.k8s.io"}
 	rights := rightsIn(t, render(t, "kubecdc", "--set=rbac.aggregate=true"))
 	named := strings.Split(find[corev1.ConfigMap](t, render(t, "kubecdc"), "ConfigMap").Data["KUBECDC_RESOURCES"], ",")

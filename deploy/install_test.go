@@ -102,12 +102,12 @@ func TestAnUpgradeChangesNeitherSinkNorRights(t *testing.T) {
 		old := run(append([]string{"install", "cdc", before}, values...)...)
 		for _, args := range [][]string{append([]string{"upgrade", "cdc", "chart"}, values...), {"upgrade", "cdc", "chart", "--reuse-values"}} {
 			upgraded := run(args...)
-			if was, is := rightsIn(t, old), rightsIn(t, upgraded); !maps.Equal(was, is) {
-				t.Errorf("%s: the rights were\n%v\nand are\n%v", file, was, is)
+			if before, after := rightsIn(t, old), rightsIn(t, upgraded); !maps.Equal(before, after) {
+				t.Errorf("%s: the rights were\n%v\nand are\n%v", file, before, after)
 			}
-			was, is := find[corev1.ConfigMap](t, old, "ConfigMap").Data, find[corev1.ConfigMap](t, upgraded, "ConfigMap").Data
-			if !maps.Equal(was, is) {
-				t.Errorf("%s: the settings were\n%v\nand are\n%v", file, was, is)
+			first, second := find[corev1.ConfigMap](t, old, "ConfigMap").Data, find[corev1.ConfigMap](t, upgraded, "ConfigMap").Data
+			if !maps.Equal(first, second) {
+				t.Errorf("%s: the settings were\n%v\nand are\n%v", file, first, second)
 			}
 		}
 	}

@@ -186,9 +186,8 @@ func (d *dater) decide(c *Coverage) {
 	}
 }
 
-// divide returns the last version known to be before the time, the first one known to be after it, and the changes between them of
-// objects that are asked for.
-// If a change that was seen late is from before the time, the stream was behind then.
+// divide returns the last version known to be before the time, and the first one known to be after it. unsure are the changes between
+// them of objects that are asked for. If a change that was seen late is from before the time, the stream was behind then.
 func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
 	last = d.position
 	for i := range d.changes {

@@ -29,23 +29,23 @@ func TestAMovedTimeIsTheLastCertainOne(t *testing.T) {
 		for range 40 {
 			when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute)))).Truncate(time.Second)
 			s := read(query.Target{Happened: when, Back: query.MostBack})
-			at := s.Moment.Happened
+			answered := s.Moment.Happened
 			if len(s.Missing) > 0 {
 				refused++
 				continue
 			}
-			if got, want := names(t, s), m.truth(func(p past) bool { return !p.from.After(at) }); got != want {
-				t.Fatalf("seed %d, %s moved to %s: %s, want %s", seed, when, at, got, want)
+			if got, want := names(t, s), m.truth(func(p past) bool { return !p.from.After(answered) }); got != want {
+				t.Fatalf("seed %d, %s moved to %s: %s, want %s", seed, when, answered, got, want)
 			}
-			if at.Equal(when) {
+			if answered.Equal(when) {
 				continue
 			}
-			if moved++; at.After(when) || when.Sub(at) > query.MostBack {
-				t.Fatalf("seed %d: %s is moved to %s", seed, when, at)
+			if moved++; answered.After(when) || when.Sub(answered) > query.MostBack {
+				t.Fatalf("seed %d: %s is moved to %s", seed, when, answered)
 			}
-			for later := when; moved%10 == 0 && later.After(at); later = later.Add(-time.Second) {
+			for later := when; moved%10 == 0 && later.After(answered); later = later.Add(-time.Second) {
 				if len(read(query.Target{Happened: later}).Missing) == 0 {
-					t.Errorf("seed %d: %s is moved to %s, and %s is certain", seed, when, at, later)
+					t.Errorf("seed %d: %s is moved to %s, and %s is certain", seed, when, answered, later)
 				}
 			}
 		}

@@ -89,9 +89,8 @@ func (q *Requests) Restart() {
 // Known reports whether the log has audit records.
 func (q *Requests) Known() bool { return q != nil && !q.Coverage.Since.IsZero() }
 
-// CheckUser returns an error that names similar users, if no audit record names a user. An empty user is known.
-func (q *Requests) CheckUser(user string) error {
-	var known []string
+// Users returns the users that audit records name.
+func (q *Requests) Users() (known []string) {
 	for _, records := range []iter.Seq[[]*audit.Record]{maps.Values(q.byName), maps.Values(q.bulk)} {
 		for all := range records {
 			for _, r := range all {
@@ -99,11 +98,17 @@ func (q *Requests) CheckUser(user string) error {
 			}
 		}
 	}
+	slices.Sort(known)
+	return slices.DeleteFunc(slices.Compact(known), func(user string) bool { return user == "" })
+}
+
+// CheckUser returns an error that names similar users, if no audit record names a user. An empty user is known.
+func (q *Requests) CheckUser(user string) error {
+	known := q.Users()
 	if user == "" || slices.Contains(known, user) {
 		return nil
 	}
-	slices.Sort(known)
-	return fmt.Errorf("no audit event of that time names the user %q%s", user, strings.TrimRight(": "+suggest.DidYouMean(user, slices.Compact(known)), ": "))
+	return fmt.Errorf("no audit event of that time names the user %q%s", user, strings.TrimRight(": "+suggest.DidYouMean(user, known), ": "))
 }
 
 func (q *Requests) add(given *audit.Record) {

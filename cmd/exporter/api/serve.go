@@ -70,7 +70,7 @@ func NewServe() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return runServe(c, listen, allLogs) }}
 	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen; without KUBECDC_HTTP_ACCESS only on the loopback, since everybody may ask")
 	c.Flags().BoolVar(&allLogs, "all-logs", false, "serve under /clusters/NAME also the logs in other files of the default folder (exporter logs lists them)")
-	return cli.WithSettings(c, cli.OfServe)
+	return cli.ReadsLog(c, cli.OfServe)
 }
 
 func runServe(c *cobra.Command, listen string, allLogs bool) error {
@@ -142,7 +142,7 @@ func openLog(ctx context.Context, c *cobra.Command) (reader sinks.ReadCloser, se
 	}
 	if sink := setup.SinkOf(settings); sink.Readable() && len(sink.Copies) == 0 {
 		return nil, nil, "", fault.Usagef("KUBECDC_SINK=%s: its log can't be served, since each request would read all of it: write the part that you need "+
-			"to a file (exporter replay --to-sqlite FILE), and serve that (KUBECDC_SINK=sqlite KUBECDC_CHECKPOINT=sqlite:FILE)", sink.Name)
+			"to a file (exporter replay --to-sqlite FILE), and serve that (--log FILE)", sink.Name)
 	}
 	reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
 	return reader, settings, cluster, err
@@ -243,7 +243,7 @@ func NewKubectl() *cobra.Command {
 			return runKubectl(c, path, args)
 		}}
 	c.Flags().StringVar(&moment, "at", "now", "the moment")
-	return cli.WithSettings(c, cli.OfLog)
+	return cli.ReadsLog(c, cli.OfLog)
 }
 
 func runKubectl(c *cobra.Command, path string, args []string) error {

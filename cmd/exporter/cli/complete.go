@@ -18,8 +18,13 @@ import (
 // completeFor is how long completion may take after Tab.
 const completeFor = 2 * time.Second
 
-// completeSettings adds the completion of the kubeconfig's contexts.
+// completeSettings adds the completion of settings with few values, and of the kubeconfig's contexts.
 func completeSettings(c *cobra.Command) {
+	for _, setting := range config.Settings() {
+		if len(setting.Values) > 0 && c.Flags().Lookup(setting.Flag) != nil {
+			_ = c.RegisterFlagCompletionFunc(setting.Flag, cobra.FixedCompletions(setting.Values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
 	if c.Flags().Lookup("context") == nil {
 		return
 	}
@@ -41,6 +46,13 @@ func CompleteFromLog(c *cobra.Command) {
 			_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions([]string{"10m", "1h", "24h", "today", "yesterday", "now"}, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+}
+
+// CompleteFlagFromLog adds completion of a flag's value.
+func CompleteFlagFromLog(c *cobra.Command, flag string, find func(ctx context.Context, r sinks.Reader) []string) {
+	_ = c.RegisterFlagCompletionFunc(flag, fromLog(func(ctx context.Context, _ *cobra.Command, r sinks.Reader, _ []string, _ string) []string {
+		return find(ctx, r)
+	}))
 }
 
 type completer func(ctx context.Context, c *cobra.Command, r sinks.Reader, args []string, begun string) []string

@@ -25,8 +25,11 @@ func OpenReader(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, error)
 	return setup.OpenLog(ctx, c.Name(), settings, cluster)
 }
 
-// ReaderSettings returns the settings and the cluster's name, which it finds like exporter run.
+// ReaderSettings returns the settings and the cluster's name, which it finds in --log's file, or like exporter run.
 func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
+	if file := c.Flags().Lookup("log"); file != nil && file.Value.String() != "" {
+		return fileSettings(ctx, c, file.Value.String())
+	}
 	settings, _, wrong := config.Load(os.Environ(), c.Flags())
 	if wrong == nil && settings.Source.Cluster != "" {
 		return settings, settings.Source.Cluster, nil

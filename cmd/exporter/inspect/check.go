@@ -77,8 +77,8 @@ func printFindings(out *cli.Output, w io.Writer, findings []check.Finding) error
 	return nil
 }
 
-// besides is how many columns the table of findings needs besides the message.
-const besides = 24
+// otherColumns is how many columns of a terminal the table of findings needs in addition to the message.
+const otherColumns = 24
 
 // wrapped returns the lines of a message, and on a terminal the lines that fit there.
 func wrapped(terminal *screen.Screen, message string) (lines []string) {
@@ -91,7 +91,7 @@ func wrapped(terminal *screen.Screen, message string) (lines []string) {
 		for word := range strings.FieldsSeq(line) {
 			words = append(words, screen.Part{Text: word + " "})
 		}
-		lines = append(lines, strings.Split(string(screen.Wrap(terminal.Columns()-besides, 0, words...)), "\n")...)
+		lines = append(lines, strings.Split(string(screen.Wrap(terminal.Columns()-otherColumns, 0, words...)), "\n")...)
 	}
 	return lines
 }

@@ -34,8 +34,8 @@ same checkpoint runs on this machine, the command asks it; --url asks another on
 exporter knows the state, rate and error of its streams, and whether the sink and the
 checkpoint answer. SSL_CERT_FILE names a PEM file of trusted authorities.
 
-With SQLite the report has the log's size and limit, when it is full at the pace of the
-last day, and the three resources that take most. All but the size is estimated, from at
+With SQLite the report has the log's size and limit, and when it is full at the pace of
+the last day. It names the three resources that take most. All but the size is estimated, from at
 most 20,000 rows. The sizes of Kafka and Postgres are not reported.
 
 If no exporter answers, the report comes from the checkpoint alone. So the command

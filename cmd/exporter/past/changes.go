@@ -81,6 +81,7 @@ func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 	t.clockFlag(c, "logged")
 	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
 	c.Flags().StringVar(&t.user, "by", "", "only changes that this user has made, or may have made: alice, system:serviceaccount:shop:web")
+	cli.CompleteFlagFromLog(c, "by", usersOf)
 	c.Flags().BoolVarP(&t.follow, "follow", "f", t.follow, "go on with new changes")
 	c.Flags().BoolVar(&t.all, "all-fields", false, allFields)
 	c.Flags().BoolVar(&t.showsBookkeeping, "all", false, "on a terminal also show Leases, Events and heartbeats of Nodes if no TYPE is named")

@@ -40,8 +40,8 @@ A moment (TIME) is one of
 
 There are two clocks. A time means when things happened: the state of each stream at its
 last watermark by then, which the answer names. With --clock logged it means when the
-log got them. If the order of changes is not certain there, how long ago (2h) moves back
-to the last second at which it is, by at most a minute, and the answer names it.
+log got them. Where the order of changes is not certain, how long ago (2h) moves back to
+the last second at which it is. That is at most a minute, and the answer names it.
 
 stderr says from which resourceVersion on the log is complete. If something may be
 missing at that moment, the command says what and fails; with --incomplete it answers
@@ -67,7 +67,7 @@ func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
 	}
 	p.Output.Flag(c, outputs...)
 	cli.CompleteFromLog(c)
-	return cli.WithSettings(c, cli.OfLog)
+	return cli.ReadsLog(c, cli.OfLog)
 }
 
 // moments adds the flags of commands with a question about a moment.

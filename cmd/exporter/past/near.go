@@ -82,6 +82,15 @@ func checkNamespace(ctx context.Context, r sinks.Reader, name string) error {
 	return fmt.Errorf("the log has no namespace %q%s", name, strings.TrimRight(": "+suggest.DidYouMean(name, slices.Sorted(maps.Keys(known))), ": "))
 }
 
+// usersOf returns the users of the last day.
+func usersOf(ctx context.Context, r sinks.Reader) []string {
+	requests, err := query.ReadRequests(ctx, r, &sinks.Objects{}, time.Now().Add(-24*time.Hour))
+	if err != nil || requests == nil {
+		return nil
+	}
+	return requests.Users()
+}
+
 // errFound ends a read early.
 var errFound = errors.New("found")
 

@@ -12,6 +12,7 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/fault"
+	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -86,6 +87,11 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 	past, err := t.past(ctx, c, r, &objects, q)
 	if err != nil {
 		return err
+	}
+	if len(past) == 0 && r.FindsObjects() { // else this would read all of the log
+		if err := checkKnown(ctx, r, &objects, nil, nil); err != nil {
+			plain.Fprintf(c.ErrOrStderr(), "# %s\n", strings.ReplaceAll(err.Error(), "\n", ": ")+" (it may come)")
+		}
 	}
 	return t.print(ctx, c, r, q, past)
 }

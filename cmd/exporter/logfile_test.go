@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sqlite"
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
+)
+
+// --log names a file, which knows its cluster, whatever the settings say. What does not fit is an error that says what does.
+func TestALogIsNamedByItsFile(t *testing.T) {
+	folder := t.TempDir()
+	one, two := filepath.Join(folder, "one.db"), filepath.Join(folder, "two.db")
+	writeScales(t, one, time.Now().Add(-2*time.Minute).Truncate(time.Second))
+	for _, cluster := range []string{"a", "b"} {
+		file, err := sqlitefile.Own(t.Context(), two)
+		mustDo(t, err)
+		sink, err := sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: cluster})
+		mustDo(t, err)
+		opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+		mustDo(t, err)
+		mustDo(t, opened.Log.Close())
+		file.Close()
+	}
+	mustDo(t, os.WriteFile(filepath.Join(folder, "empty.db"), nil, 0o600))
+	for line, want := range map[string]string{
+		"state deploy --log " + one:                                        "web",
+		"state deploy --at=-90s --log " + one:                              "other",
+		"state deploy --cluster mine --log " + one:                         "web",
+		"restore --at 100s deploy/web -n shop --log " + one:                "replicas",
+		"state deploy --cluster nine --log " + one:                         `has no cluster "nine": did you mean mine?`,
+		"state deploy --log " + two:                                        "has several clusters: --cluster must be one of a, b",
+		"state deploy --log " + filepath.Join(folder, "none.db"):           "no such file",
+		"state deploy --log " + filepath.Join(folder, "empty.db"):          "has no log: exporter logs lists the files that have one",
+		"state deploy --sink sqlite --log " + one:                          "--log and --sink both say where the log is: leave one out",
+		"state deploy --checkpoint sqlite:" + two + " --log " + one:        "--log and --checkpoint both say where the log is",
+		"__complete state --sink ":                                         "postgres",
+		"__complete state --log " + one + " deploy -n ":                    "shop",
+		"__complete history --log " + one + " deploy --encoding avr --by ": "Completion ended",
+	} {
+		c := exec.Command(os.Args[0], strings.Fields(line)...)
+		if strings.HasSuffix(line, " ") {
+			c.Args = append(c.Args, "")
+		}
+		c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "XDG_STATE_HOME="+folder, "KUBECDC_CLUSTER=elsewhere", "KUBECDC_SINK=kafka",
+			"KUBECDC_KAFKA_BROKERS=127.0.0.1:1", "KUBECDC_SINK_POSTGRES=postgres://127.0.0.1:1/x", "KUBECDC_CHECKPOINT=postgres://127.0.0.1:1/x")
+		if text, _ := c.CombinedOutput(); !strings.Contains(string(text), want) {
+			t.Errorf("exporter %s: want %q in\n%s", line, want, text)
+		}
+	}
+}
+
+// Who only reads makes no folder.
+func TestQuestionsMakeNoFolder(t *testing.T) {
+	home := t.TempDir()
+	for _, line := range []string{"logs", "state deploy", "history", "checkpoints list", "status", "verify"} {
+		c := exec.Command(os.Args[0], strings.Fields(line)...)
+		c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "XDG_STATE_HOME="+home, "KUBECDC_CLUSTER=mine", "KUBECONFIG="+filepath.Join(home, "none"))
+		text, _ := c.CombinedOutput()
+		if made, err := os.ReadDir(home); err != nil || len(made) > 0 {
+			t.Fatalf("exporter %s made %v (%v): %s", line, made, err, text)
+		}
+	}
+}
+
+// tail goes on when it is asked for what the log does not have, and says so.
+func TestTailSaysWhatTheLogDoesNotHave(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	writeScales(t, path, time.Now().Add(-2*time.Minute).Truncate(time.Second))
+	for line, want := range map[string]string{
+		"tail -n shoop":            `# the log has no namespace "shoop": did you mean shop? (it may come)`,
+		"tail deploy/webb -n shop": `# the log has no deployments.apps/webb in namespace "shop": did you mean deploy/web -n shop? (it may come)`,
+	} {
+		c := exec.CommandContext(servers.Context(t), os.Args[0], append(strings.Fields(line), "--log", path)...)
+		c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1")
+		errs, err := c.StderrPipe()
+		mustDo(t, err)
+		mustDo(t, c.Start())
+		lines := bufio.NewScanner(errs)
+		for lines.Scan() && lines.Text() != want {
+			t.Logf("exporter %s: %s", line, lines.Text())
+		}
+		if lines.Text() != want {
+			t.Errorf("exporter %s ends without %q", line, want)
+		}
+		mustDo(t, c.Process.Kill())
+		_ = c.Wait()
+	}
+}
