@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +58,48 @@ func TestALogIsNamedByItsFile(t *testing.T) {
 			t.Errorf("exporter %s: want %q in\n%s", line, want, text)
 		}
 	}
+}
+
+// A log that one may only read is read, with and without its owner. File and folder are somebody else's, and nothing is written to them.
+func TestALogThatMayOnlyBeReadIsRead(t *testing.T) {
+	folder := t.TempDir()
+	path, program := filepath.Join(folder, "log.db"), filepath.Join(folder, "exporter")
+	mustDo(t, os.Chmod(filepath.Dir(folder), 0o755))
+	mustDo(t, os.Link(os.Args[0], program))
+	writeScales(t, path, time.Now().Add(-2*time.Minute).Truncate(time.Second))
+	ask := func(owner string) {
+		before, err := os.ReadDir(folder)
+		mustDo(t, err)
+		for _, f := range before {
+			if strings.HasPrefix(f.Name(), "log.db") {
+				mustDo(t, os.Chmod(filepath.Join(folder, f.Name()), 0o444))
+			}
+		}
+		mustDo(t, os.Chmod(folder, 0o555))
+		defer func() { mustDo(t, os.Chmod(folder, 0o755)) }()
+		for _, line := range []string{"state deploy", "history deploy", "diff --from 100s deploy", "restore --at 100s deploy/web -n shop"} {
+			c := exec.Command(program, append(strings.Fields(line), "--log", path)...)
+			c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "HOME="+folder)
+			if os.Getuid() == 0 {
+				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			}
+			if text, err := c.CombinedOutput(); !strings.Contains(string(text), "web") || err != nil && c.ProcessState.ExitCode() != 1 {
+				t.Errorf("exporter %s, %s: %v %s", line, owner, err, text)
+			}
+		}
+		after, err := os.ReadDir(folder)
+		mustDo(t, err)
+		if len(after) != len(before) {
+			t.Errorf("%s the folder had %v, and has %v", owner, before, after)
+		}
+	}
+	ask("without its owner")
+	file, err := sqlitefile.Own(t.Context(), path)
+	mustDo(t, err)
+	defer file.Close()
+	_, err = file.DB().ExecContext(t.Context(), `create table more (a)`)
+	mustDo(t, err)
+	ask("with its owner")
 }
 
 // Who only reads makes no folder.

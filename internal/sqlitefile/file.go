@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
+	codes "modernc.org/sqlite/lib"
 
 	"kubecdc/internal/fault"
 )
@@ -31,6 +32,7 @@ type File struct {
 	inode  *os.File // the locked database, or nil
 	second *sql.DB  // reads nothing: with a connection open, SQLite does not make -wal and -shm anew
 	files  []os.FileInfo
+	fixed  bool   // SQLite reads the database without locks, since this process may write nothing there, and nobody else does
 	real   string // the path without symbolic links
 	stop   context.CancelFunc
 }
@@ -93,7 +95,8 @@ func Own(ctx context.Context, path string) (*File, error) {
 }
 
 // Share opens a file that exists, whether or not a process owns it. A process that shares it reads in short pieces, since SQLite's log
-// grows while a transaction is open. It writes only what an owner polls.
+// grows while a transaction is open. It writes only what an owner polls. A file that it may only read, and that nobody else has open, is
+// read without locks. An answer counts only if nobody has written to it meanwhile (InPlace).
 func Share(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -103,7 +106,13 @@ func Share(ctx context.Context, path string) (*File, error) {
 	if err = f.remember(""); err != nil {
 		return nil, err
 	}
-	if f.db, err = f.open(ctx, append(pragmas[:len(pragmas):len(pragmas)], patience)); err != nil {
+	shared := append(pragmas[:len(pragmas):len(pragmas)], patience)
+	f.db, err = f.open(ctx, shared)
+	if _, missing := os.Stat(f.real + "-wal"); primaryCode(err) == codes.SQLITE_READONLY && errors.Is(missing, fs.ErrNotExist) {
+		f.fixed = true
+		f.db, err = f.open(ctx, shared)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -114,6 +123,10 @@ func Share(ctx context.Context, path string) (*File, error) {
 // open opens one connection: all that this process writes takes turns, and never waits for a lock of its own.
 func (f *File) open(ctx context.Context, pragmas []string) (*sql.DB, error) {
 	query := url.Values{"_pragma": pragmas, "mode": {"rw"}, "_txlock": {"immediate"}, "_busy_timeout": {busyTimeout}}
+	if f.fixed {
+		query.Set("mode", "ro")
+		query.Set("immutable", "1")
+	}
 	u := url.URL{Scheme: "file", Path: f.path, RawQuery: query.Encode()}
 	db, err := sql.Open("sqlite", u.String())
 	if err == nil {

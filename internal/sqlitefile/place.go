@@ -20,6 +20,9 @@ import (
 // ErrMoved says that the path of an open file does not lead to it any more.
 var ErrMoved = errors.New("the file is no longer in its place")
 
+// errChanged says that somebody has written to a file that is read without locks.
+var errChanged = errors.New("somebody has written to the file while it was read, and this user may make no locks in its folder: ask again")
+
 // remember stores which files SQLite has open: the database, and those that end with the suffixes.
 func (f *File) remember(suffixes ...string) (err error) {
 	if f.real, err = filepath.EvalSymlinks(f.path); err != nil {
@@ -46,6 +49,13 @@ func (f *File) InPlace() error {
 			return err
 		case !os.SameFile(now, f.files[i]):
 			return fmt.Errorf("%w: another file was put in the place of %s", ErrMoved, path)
+		case f.fixed && (now.Size() != f.files[i].Size() || !now.ModTime().Equal(f.files[i].ModTime())):
+			return errChanged
+		}
+	}
+	if f.fixed {
+		if _, err := os.Stat(f.real + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+			return errChanged
 		}
 	}
 	return nil
