@@ -217,3 +217,30 @@ func member(path, name string) string {
 	}
 	return path + "." + name
 }
+
+// InWords describes a difference in a few words: the first members, with their values if they are short.
+func InWords(lines []Line) string {
+	const most, long = 3, 30
+	var words []string
+	for _, l := range lines {
+		if l.Path == "" {
+			continue
+		}
+		value := ""
+		for _, p := range l.Parts {
+			value += p.Text
+		}
+		word := l.Path
+		switch {
+		case l.Sign == '~' && value != "" && len(value) <= long:
+			word += " " + value
+		case l.Sign != '~':
+			word = string(l.Sign) + word
+		}
+		if words = append(words, word); len(words) > most {
+			words[most] = "…"
+			break
+		}
+	}
+	return strings.Join(words, ", ")
+}

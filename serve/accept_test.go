@@ -167,7 +167,7 @@ func (a received) form() string {
 	return fmt.Sprintf("%d %s %s\n%s", a.code, kind, syntax, content(body))
 }
 
-var inSeconds = regexp.MustCompile(`"(\d+m)?\d+s"`)
+var inSeconds = regexp.MustCompile(`"(\d+m(\d+s)?|\d+s)"`)
 
 // eventsOf returns the events of a watch, without bookmarks.
 func eventsOf(body []byte) string {

@@ -127,7 +127,7 @@ func (p *past) overTLS(t *testing.T, name string, handler http.Handler) (kubecon
 
 var (
 	failing = regexp.MustCompile(`configmap none|nothings|--request-timeout`)
-	seconds = regexp.MustCompile(`\b(\d+m)?\d+s\b`)
+	seconds = regexp.MustCompile(`\b(\d+m(\d+s)?|\d+s)\b`)
 	spaces  = regexp.MustCompile(` +`)
 	address = regexp.MustCompile(`https://127\.0\.0\.1:\d+`)
 )

@@ -62,32 +62,50 @@ func (t *Cluster) choosesLog(c *config.Config) bool {
 	return c.Source.Cluster == "" && t.Cluster != "" && t.Origin != config.FromPod && SinkOf(c).InCheckpoint && c.Checkpoint.Location.Reveal() == ""
 }
 
-// ChooseLog names the cluster like its embedded log. If only other clusters have logs of its name, the cluster gets a new name.
-// It returns these other logs. It does nothing in a Pod, or before the cluster is identified. It also does nothing if the
-// settings name the cluster or the checkpoint, or if the log is not embedded.
-func (t *Cluster) ChooseLog(ctx context.Context, c *config.Config) (earlier []EmbeddedLog, err error) {
-	if !t.choosesLog(c) || t.Identity.UID == "" {
-		return nil, nil
-	}
-	logs, err := t.logsOfItsName(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(logs, func(l EmbeddedLog) bool { return l.UID == t.Identity.UID || l.UID == "" }); i >= 0 {
-		t.Cluster = logs[i].Cluster
-		return slices.Delete(logs, i, i+1), nil
-	}
-	if len(logs) > 0 {
-		t.Cluster += "@" + t.Identity.UID[:min(8, len(t.Identity.UID))]
-	}
-	return logs, nil
+// ChooseLog names the cluster like its embedded log, which another context may have named. If only other clusters have logs of its name,
+// the cluster gets a new name. It returns these other logs. It does nothing in a Pod, or before the cluster is identified. It also does
+// nothing if the settings name the cluster or the checkpoint, or if the log is not embedded.
+func (t *Cluster) ChooseLog(ctx context.Context, c *config.Config) (others []EmbeddedLog, err error) {
+	_, others, err = t.chooseLog(ctx, c)
+	return others, err
 }
 
-func (t *Cluster) logsOfItsName(ctx context.Context, c *config.Config) ([]EmbeddedLog, error) {
-	logs, err := EmbeddedLogs(ctx, c)
-	return slices.DeleteFunc(logs, func(l EmbeddedLog) bool {
+func (t *Cluster) chooseLog(ctx context.Context, c *config.Config) (found bool, others []EmbeddedLog, err error) {
+	if !t.choosesLog(c) || t.Identity.UID == "" {
+		return false, nil, nil
+	}
+	all, err := EmbeddedLogs(ctx, c)
+	if err != nil {
+		return false, nil, err
+	}
+	others = t.ofItsName(all)
+	if i := slices.IndexFunc(others, func(l EmbeddedLog) bool { return l.UID == t.Identity.UID || l.UID == "" }); i >= 0 {
+		t.Cluster = others[i].Cluster
+		return true, slices.Delete(others, i, i+1), nil
+	}
+	if i := slices.IndexFunc(all, func(l EmbeddedLog) bool { return l.UID == t.Identity.UID }); i >= 0 {
+		t.Cluster = all[i].Cluster
+		return true, others, nil
+	}
+	if len(others) > 0 {
+		t.Cluster += "@" + t.Identity.UID[:min(8, len(t.Identity.UID))]
+	}
+	return false, others, nil
+}
+
+// ofItsName returns the logs that have the cluster's name.
+func (t *Cluster) ofItsName(all []EmbeddedLog) []EmbeddedLog {
+	return slices.DeleteFunc(slices.Clone(all), func(l EmbeddedLog) bool {
 		return l.Cluster != t.Cluster && !strings.HasPrefix(l.Cluster, t.Cluster+"@")
-	}), err
+	})
+}
+
+// NamedOtherwise returns a message if the name of the cluster's log is not from the context with a name, or "".
+func (t *Cluster) NamedOtherwise(context string) string {
+	if t.Cluster == context || strings.HasPrefix(t.Cluster, context+"@") {
+		return ""
+	}
+	return fmt.Sprintf("this cluster has a log already, of another context: its name there is %s", t.Cluster)
 }
 
 // askFor is how long the API server may take to identify the cluster. Its log can be read without that.
@@ -99,23 +117,23 @@ func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (messag
 	if !t.choosesLog(c) {
 		return "", nil
 	}
-	logs, err := t.logsOfItsName(ctx, c)
+	all, err := EmbeddedLogs(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	if len(logs) == 0 {
-		return "", &NoLogError{Cluster: t.Cluster}
-	}
-	name := t.Cluster
-	if t.REST.ExecProvider == nil && t.REST.AuthProvider == nil {
+	logs, name := t.ofItsName(all), t.Cluster
+	if len(all) > 0 && t.REST.ExecProvider == nil && t.REST.AuthProvider == nil {
 		step := dependency.Step{Awaited: "the API server", Limit: askFor}
 		if dependency.Once(ctx, step, func(ctx context.Context) error { return t.Identify(ctx, nil) }) == nil {
-			earlier, err := t.ChooseLog(ctx, c)
-			if err == nil && len(earlier) == len(logs) {
-				err = &NoLogError{Cluster: name, Earlier: earlier}
+			found, others, err := t.chooseLog(ctx, c)
+			if err == nil && !found {
+				err = &NoLogError{Cluster: name, Others: others}
 			}
-			return "", err
+			return t.NamedOtherwise(name), err
 		}
+	}
+	if len(logs) == 0 {
+		return "", &NoLogError{Cluster: name}
 	}
 	if t.Cluster = logs[0].Cluster; len(logs) > 1 {
 		message = fmt.Sprintf("the cluster can't be reached: this is from the newest of %d logs of its name, of cluster %s (exporter logs lists them)",
@@ -127,13 +145,13 @@ func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (messag
 // NoLogError says that the cluster has no log yet.
 type NoLogError struct {
 	Cluster string
-	Earlier []EmbeddedLog // the logs of other clusters with that name
+	Others  []EmbeddedLog // the logs of other clusters with that name
 }
 
 func (e *NoLogError) Error() string {
 	text := "there is no log of cluster " + e.Cluster + " yet: start exporter run"
-	for _, l := range e.Earlier {
-		text += "\na cluster of that name that was there before has one, until " + l.Changed.Format(time.DateTime) + ": --cluster " + l.Cluster + " asks it"
+	for _, l := range e.Others {
+		text += "\nanother cluster of that name has one, last written at " + l.Changed.Format(time.DateTime) + ": --cluster " + l.Cluster + " asks it"
 	}
 	return text
 }
@@ -141,10 +159,10 @@ func (e *NoLogError) Error() string {
 // Is says that there is nothing of the cluster.
 func (*NoLogError) Is(target error) bool { return target == sinks.ErrNoCluster }
 
-// RemoveOldLogs removes logs of earlier clusters to which nothing was written for the length of the history. It returns their
+// RemoveOldLogs removes logs of other clusters to which nothing was written for the length of the history. It returns their
 // paths. A log that can't be removed remains as it is.
-func RemoveOldLogs(earlier []EmbeddedLog, c *config.Config) (removed []string) {
-	for _, l := range earlier {
+func RemoveOldLogs(others []EmbeddedLog, c *config.Config) (removed []string) {
+	for _, l := range others {
 		if time.Since(l.Changed) < time.Duration(c.Sink.SQLiteHistory) {
 			continue
 		}

@@ -168,7 +168,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	run.shows(t, `^✓ following \d+ resources, [\d,]+ objects`)
 	scale(t, client, "alice", namespace, `{"spec":{"replicas":5}}`)
 	scale(t, client, "alice", namespace, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}`)
-	run.shows(t, `\d ~ deploy/web -n `+namespace+`  metadata.annotations, spec.t\S*  by alice$`)
+	run.shows(t, `\d ~ deploy/web -n `+namespace+`  spec.t\S*(…| "web:1" → "web:2")  by alice$`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 || strings.Contains(shown, "leases/") || !strings.Contains(shown, "exporter history --since 1h") {
 		t.Errorf("run shows\n%s", shown)
 	}
@@ -213,7 +213,7 @@ func TestATerminalShowsWhatMatters(t *testing.T) {
 	run = onTerminal(t, 80, append(env, "KUBECDC_SINK=stdout", "KUBECDC_RESOURCES=deployments.apps"), "run")
 	run.shows(t, `^✓ following 1 resource,`)
 	scale(t, client, "bob", namespace, `{"spec":{"replicas":6}}`) // a second change of a field by alice within a second would have no manager
-	run.shows(t, `^`+change+`  spec.replicas  by bob$`)
+	run.shows(t, `^`+change+`  spec.replicas \d+ → \d+  by bob$`)
 }
 
 // asked is a command line, its exit code, and what a terminal of 80 columns shows.
@@ -305,7 +305,7 @@ func TestAGapOfAllResourcesIsOneLine(t *testing.T) {
 	must(t, client.AppsV1().Deployments("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	must(t, kube.RestartAPIServer(t.Context()))
 	run = onTerminal(t, 120, env, "run")
-	run.shows(t, `~ deploy/web -n shop  spec.replicas  by alice  \(recovered\)$`)
+	run.shows(t, `~ deploy/web -n shop  spec.replicas \d+ → 5  by alice  \(recovered\)$`)
 	run.shows(t, ` - deploy/web -n shop  \(recovered\)$`)
 	run.shows(t, `✓ 410: \d+ watches could not resume; recovered \d+ changes, none is missing$`)
 	if shown := run.screen(); strings.Count(shown, "\n") > 20 {
@@ -326,7 +326,7 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	for i, kube := range []*servers.Kubernetes{first, second} {
 		run := onTerminal(t, 200, env(kube.Kubeconfig), "run")
 		run.shows(t, `following 1 resource,`)
-		if again := strings.Contains(run.screen(), "an earlier cluster of this name has a log of its own"); again != (i == 1) {
+		if again := strings.Contains(run.screen(), "another cluster of this name has a log of its own"); again != (i == 1) {
 			t.Errorf("run %d shows %s", i, run.screen())
 		}
 		_ = run.Process.Signal(syscall.SIGINT)
@@ -334,7 +334,13 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 			t.Errorf("run %d: exit code %d: %s", i, code, run.screen())
 		}
 	}
-	gone := kubeconfigOf(t, first, "https://127.0.0.1:1")
+	gone := kubeconfigOf(t, first, first.Config.Host, "https://127.0.0.1:1")
+	renamed := kubeconfigOf(t, second, "kubecdc-test", "elsewhere")
+	again := onTerminal(t, 200, env(renamed), "run")
+	again.shows(t, `this cluster has a log already, of another context: its name there is kubecdc-test@[0-9a-f]{8}`)
+	again.shows(t, `following 1 resource,`)
+	_ = again.Process.Signal(syscall.SIGINT)
+	again.wait(t)
 	for _, c := range []struct {
 		kubeconfig, line, want string
 		code                   int
@@ -344,6 +350,7 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 		{second.Kubeconfig, "history deploy web -n " + old, `no such change`, 1},
 		{second.Kubeconfig, "history deploy web --cluster kubecdc-test -n " + old, `deploy/web -n ` + old + ` .*\ncomplete since`, 0},
 		{gone, "history deploy web -n new-shop", `newest of 2 logs of its name, of cluster kubecdc-test@[0-9a-f]{8} (.*\n)+.*deploy/web -n new-shop`, 0},
+		{renamed, "history deploy web -n new-shop", `this cluster has a log already, of another context: .*\n(.*\n)*.*deploy/web -n new-shop`, 0},
 		{gone, "logs", `kubecdc-test@[0-9a-f]{8} .*\nkubecdc-test `, 0},
 	} {
 		asked := onTerminal(t, 200, env(c.kubeconfig), strings.Fields(c.line)...)
@@ -353,13 +360,13 @@ func TestAClusterMadeAgainBeginsALogOfItsOwn(t *testing.T) {
 	}
 }
 
-// kubeconfigOf returns a kubeconfig with another address of the API server.
-func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, server string) string {
+// kubeconfigOf returns a kubeconfig in which a text is another one.
+func kubeconfigOf(t *testing.T, kube *servers.Kubernetes, from, to string) string {
 	t.Helper()
 	text, err := os.ReadFile(kube.Kubeconfig)
 	must(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), kube.Config.Host, server)), 0o600))
+	must(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), from, to)), 0o600))
 	return path
 }
 

@@ -16,7 +16,7 @@ import (
 
 // textLines prints a change as one line, for people:
 //
-//	15:04:05 ~ deploy/web -n shop  spec.replicas, status  by kubectl-edit
+//	15:04:05 ~ deploy/web -n shop  spec.replicas 2 → 3, status.replicas 2 → 3  by kubectl-edit
 //
 // It leaves out what a first list reads, and what a cluster does all the time by itself.
 type textLines struct {
@@ -31,6 +31,8 @@ type Show struct {
 	Screen *screen.Screen    // nil: lines have no maximal length
 	All    bool              // also show bookkeeping
 	Named  func(string) bool // resources whose bookkeeping the user selected; nil: none
+	// What describes what differs between two states. If it is nil or returns "", the names of the changed fields are shown.
+	What func(before, after []byte) string
 }
 
 // paint is plain.Sprintf in a colour.
@@ -55,7 +57,10 @@ func (t *textLines) change(dst []byte, c *change.Change) []byte {
 	}
 	line := screen.Change{Time: c.Time, Op: c.Op, Resource: resource, Namespace: c.Namespace, Name: c.Name,
 		Author: strings.ReplaceAll(string(c.Provenance.Managers), ",", ", ")}
-	if len(c.Provenance.Fields) > 0 {
+	if t.What != nil && c.Op == change.Update && c.Before != nil && c.After != nil {
+		line.What = t.What(c.Before, c.After)
+	}
+	if line.What == "" && len(c.Provenance.Fields) > 0 {
 		line.What = summary(strings.Split(string(c.Provenance.Fields), ","))
 	}
 	switch {

@@ -102,33 +102,6 @@ func withoutBeginning(path string, width int) string {
 	return path
 }
 
-// inWords describes a difference in a few words: the first members, with their values if they are short.
-func inWords(lines []query.Line) string {
-	const most, long = 3, 30
-	var words []string
-	for _, l := range lines {
-		if l.Path == "" {
-			continue
-		}
-		value := ""
-		for _, p := range l.Parts {
-			value += p.Text
-		}
-		word := l.Path
-		switch {
-		case l.Sign == '~' && value != "" && len(value) <= long:
-			word += " " + value
-		case l.Sign != '~':
-			word = string(l.Sign) + word
-		}
-		if words = append(words, word); len(words) > most {
-			words[most] = "…"
-			break
-		}
-	}
-	return strings.Join(words, ", ")
-}
-
 // longValue is how many lines of a value are shown.
 const longValue = 4
 

@@ -122,7 +122,7 @@ func (p *printer) entry(e *query.Event) (plain.Own, error) {
 	}
 	line := p.line(e)
 	if p.flags.Format == "table" {
-		line.What = inWords(lines)
+		line.What = query.InWords(lines)
 		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
 	}
 	return line.Lines(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines, p.flags.screen.Columns()), err

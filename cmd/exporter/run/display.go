@@ -24,6 +24,7 @@ import (
 	"kubecdc/internal/screen"
 	"kubecdc/internal/suggest"
 	"kubecdc/internal/wait"
+	"kubecdc/query"
 	"kubecdc/setup"
 	"kubecdc/sinks/stdout"
 )
@@ -52,9 +53,15 @@ func (d *display) show(all bool) stdout.Show {
 	if d == nil {
 		return stdout.Show{Screen: screen.New(os.Stdout), All: all}
 	}
-	return stdout.Show{Screen: d.Screen, All: all, Named: func(resource string) bool {
+	return stdout.Show{Screen: d.Screen, All: all, What: whatDiffers, Named: func(resource string) bool {
 		return slices.ContainsFunc(d.settings.Source.Resources, func(name string) bool { return len(suggest.Like(name, []string{resource})) > 0 })
 	}}
+}
+
+// whatDiffers describes an update as exporter tail does.
+func whatDiffers(before, after []byte) string {
+	lines, _ := query.Lines(before, after, false) // what can't be read is described by its fields
+	return query.InWords(lines)
 }
 
 const commands = `
@@ -89,14 +96,19 @@ func (d *display) title(cluster, checkpoint, url string) {
 	}
 }
 
-// listEarlier says that there are logs of earlier clusters with the same name.
-func (d *display) listEarlier(logs []setup.EmbeddedLog, log *slog.Logger) {
+// listOtherLogs says that the log has another name than the context, and that there are logs of other clusters with the same name.
+func (d *display) listOtherLogs(named string, logs []setup.EmbeddedLog, log *slog.Logger) {
+	if named != "" && d == nil {
+		log.Info(named)
+	} else if named != "" {
+		_, _ = d.Write([]byte(plain.Sprintf("%s\n", named)))
+	}
 	for _, l := range logs {
 		if d == nil {
-			log.Info("an earlier cluster of this name has a log of its own: --cluster asks it", "cluster", l.Cluster, "file", l.Path)
+			log.Info("another cluster of this name has a log of its own: --cluster asks it", "cluster", l.Cluster, "file", l.Path)
 			continue
 		}
-		_, _ = d.Write([]byte(plain.Sprintf("an earlier cluster of this name has a log of its own, until %s: exporter history --cluster %s\n",
+		_, _ = d.Write([]byte(plain.Sprintf("another cluster of this name has a log of its own, last written at %s: exporter history --cluster %s\n",
 			screen.Clock(l.Changed, time.Now()), l.Cluster)))
 	}
 }

@@ -125,14 +125,15 @@ func exportTo(
 	if err := cluster.Identify(ctx, start); err != nil {
 		return err
 	}
-	earlier, err := cluster.ChooseLog(ctx, settings)
+	name := cluster.Cluster
+	others, err := cluster.ChooseLog(ctx, settings)
 	if err != nil {
 		return err
 	}
-	for _, path := range setup.RemoveOldLogs(earlier, settings) {
-		log.Info("removed the log of an earlier cluster of this name: it is older than KUBECDC_SQLITE_HISTORY", "file", path)
+	for _, path := range setup.RemoveOldLogs(others, settings) {
+		log.Info("removed the log of another cluster of this name: it is older than KUBECDC_SQLITE_HISTORY", "file", path)
 	}
-	watch.listEarlier(earlier, log)
+	watch.listOtherLogs(cluster.NamedOtherwise(name), others, log)
 	plan.Cluster = cluster.Cluster
 	cluster.Server.Namespaces = plan.Namespaces
 	cluster.Server.Client().Compress(settings.Source.Compression)
