@@ -66,31 +66,32 @@ func (t *Cluster) choosesLog(c *config.Config) bool {
 // the cluster gets a new name. It returns these other logs. It does nothing in a Pod, or before the cluster is identified. It also does
 // nothing if the settings name the cluster or the checkpoint, or if the log is not embedded.
 func (t *Cluster) ChooseLog(ctx context.Context, c *config.Config) (others []EmbeddedLog, err error) {
-	_, others, err = t.chooseLog(ctx, c)
-	return others, err
-}
-
-func (t *Cluster) chooseLog(ctx context.Context, c *config.Config) (found bool, others []EmbeddedLog, err error) {
 	if !t.choosesLog(c) || t.Identity.UID == "" {
-		return false, nil, nil
+		return nil, nil
 	}
 	all, err := EmbeddedLogs(ctx, c)
 	if err != nil {
-		return false, nil, err
+		return nil, err
 	}
+	_, others = t.chooseLog(all)
+	return others, nil
+}
+
+// chooseLog reports whether one of the logs is the identified cluster's.
+func (t *Cluster) chooseLog(all []EmbeddedLog) (found bool, others []EmbeddedLog) {
 	others = t.ofItsName(all)
 	if i := slices.IndexFunc(others, func(l EmbeddedLog) bool { return l.UID == t.Identity.UID || l.UID == "" }); i >= 0 {
 		t.Cluster = others[i].Cluster
-		return true, slices.Delete(others, i, i+1), nil
+		return true, slices.Delete(others, i, i+1)
 	}
 	if i := slices.IndexFunc(all, func(l EmbeddedLog) bool { return l.UID == t.Identity.UID }); i >= 0 {
 		t.Cluster = all[i].Cluster
-		return true, others, nil
+		return true, others
 	}
 	if len(others) > 0 {
 		t.Cluster += "@" + t.Identity.UID[:min(8, len(t.Identity.UID))]
 	}
-	return false, others, nil
+	return false, others
 }
 
 // ofItsName returns the logs that have the cluster's name.
@@ -121,19 +122,29 @@ func (t *Cluster) ChooseLogToRead(ctx context.Context, c *config.Config) (messag
 	if err != nil {
 		return "", err
 	}
-	logs, name := t.ofItsName(all), t.Cluster
+	identified := false
 	if len(all) > 0 && t.REST.ExecProvider == nil && t.REST.AuthProvider == nil {
 		step := dependency.Step{Awaited: "the API server", Limit: askFor}
-		if dependency.Once(ctx, step, func(ctx context.Context) error { return t.Identify(ctx, nil) }) == nil {
-			found, others, err := t.chooseLog(ctx, c)
-			if err == nil && !found {
-				err = &NoLogError{Cluster: name, Others: others}
-			}
-			return t.NamedOtherwise(name), err
+		identified = dependency.Once(ctx, step, func(ctx context.Context) error { return t.Identify(ctx, nil) }) == nil
+	}
+	return t.chooseToRead(all, identified)
+}
+
+// chooseToRead is ChooseLogToRead after the attempt to identify the cluster. A user may not be allowed to see its uid.
+func (t *Cluster) chooseToRead(all []EmbeddedLog, identified bool) (message string, err error) {
+	name, logs := t.Cluster, t.ofItsName(all)
+	if identified && t.Identity.UID != "" {
+		found, others := t.chooseLog(all)
+		if !found {
+			return "", &NoLogError{Cluster: name, Others: others}
 		}
+		return t.NamedOtherwise(name), nil
 	}
 	if len(logs) == 0 {
 		return "", &NoLogError{Cluster: name}
+	}
+	if identified {
+		return "", nil
 	}
 	if t.Cluster = logs[0].Cluster; len(logs) > 1 {
 		message = fmt.Sprintf("the cluster can't be reached: this is from the newest of %d logs of its name, of cluster %s (exporter logs lists them)",
