@@ -50,6 +50,7 @@ type report struct {
 	cluster  *setup.Cluster
 	selected []change.Resource // the resources to export, as far as they are known
 	findings []Finding
+	grants   string // the command that prints the rights for this user, or "" until it is needed
 }
 
 const (
@@ -291,7 +292,10 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
 }
 
-// howToGrant names the command that prints the rights for this user.
+// howToGrant names the command that prints the rights for this user, whom the API server is asked for once.
 func (r *report) howToGrant(ctx context.Context) string {
-	return kubeapi.RBACCommand(kubeapi.UserOf(ctx, r.cluster.REST)) + " prints the ClusterRole; kubectl apply -f - applies it"
+	if r.grants == "" {
+		r.grants = kubeapi.RBACCommand(kubeapi.UserOf(ctx, r.cluster.REST))
+	}
+	return r.grants + " prints the ClusterRole; kubectl apply -f - applies it"
 }

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"kubecdc/internal/sqlitefile"
-	"kubecdc/sinks"
-	"kubecdc/sinks/sqlite"
 	"kubecdc/test/child"
 	"kubecdc/test/servers"
 )
@@ -23,14 +21,7 @@ func TestALogIsNamedByItsFile(t *testing.T) {
 	one, two := filepath.Join(folder, "one.db"), filepath.Join(folder, "two.db")
 	writeScales(t, one, time.Now().Add(-2*time.Minute).Truncate(time.Second))
 	for _, cluster := range []string{"a", "b"} {
-		file, err := sqlitefile.Own(t.Context(), two)
-		mustDo(t, err)
-		sink, err := sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: cluster})
-		mustDo(t, err)
-		opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
-		mustDo(t, err)
-		mustDo(t, opened.Log.Close())
-		file.Close()
+		writeLog(t, two, cluster)
 	}
 	mustDo(t, os.WriteFile(filepath.Join(folder, "empty.db"), nil, 0o600))
 	for line, want := range map[string]string{

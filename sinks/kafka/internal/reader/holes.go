@@ -103,15 +103,15 @@ type Numbers struct {
 
 // Search searches on in the control topic until a time. It returns how far it came, or nil at the topic's end if it searches again.
 func (r *Reader) Search(ctx context.Context, slot int, partition int32, n *Numbers, again bool, until time.Time) (*Numbers, *sinks.Hole, error) {
-	starts, err := r.Client.Starts(ctx, r.ControlTopic())
-	if err != nil {
-		return n, nil, err
-	}
 	ends, err := r.Client.StableEnds(ctx, r.ControlTopic())
 	if err != nil {
 		return n, nil, err
 	}
 	if n == nil {
+		starts, err := r.Client.Starts(ctx, r.ControlTopic())
+		if err != nil {
+			return nil, nil, err
+		}
 		n = &Numbers{slotHoles: newSlotHoles()}
 		n.control = r.controlReader(int(partition), starts[int(partition)], func(c logread.Control) error {
 			if c.Slot == slot {
