@@ -19,8 +19,8 @@ import (
 
 // Fold is what followed by itself: the changes of one object's status, or of the objects of one type that one owner has.
 type Fold struct {
-	First                     time.Time // when the first change happened
-	Resource, Namespace, Name string    // Name is empty for several objects
+	First                     time.Time // when the first change happened that people see, such as a deletion
+	Resource, Namespace, Name string    // Name is empty for several objects, and the others for objects that do not share them
 	Owner                     string    // deploy/web, or empty
 	Objects, Created, Deleted int
 	Updates                   int
@@ -43,7 +43,8 @@ type object struct {
 	created, deleted               bool
 	updates                        int
 	from, to                       time.Time
-	seen                           []string // what the leading column showed
+	shown                          time.Time // when the object was created or deleted, or its leading column changed, or zero
+	seen                           []string  // what the leading column showed
 }
 
 // ownerOf returns the controller of an object, or nil.
@@ -82,8 +83,13 @@ func (b *Builder) fold(e *query.Event, after []byte) {
 		b.objects[key] = o
 	}
 	o.to, o.last = e.Time, append(o.last[:0], after...)
+	seen := len(o.seen)
 	o.see(after)
-	switch op, _ := change.ParseOp(e.Op); op {
+	op, _ := change.ParseOp(e.Op)
+	if o.shown.IsZero() && (op != change.Update || seen > 0 && len(o.seen) > seen) {
+		o.shown = e.Time
+	}
+	switch op {
 	case change.Create:
 		o.created, o.first = true, nil
 	case change.Delete:
@@ -120,7 +126,7 @@ func (b *Builder) folds() (all []*Fold) {
 	b.gather(groups)
 	for _, objects := range groups {
 		slices.SortFunc(objects, func(x, y *object) int { return cmp.Or(x.from.Compare(y.from), cmp.Compare(x.name, y.name)) })
-		f := &Fold{First: objects[0].from, Resource: objects[0].resource, Namespace: objects[0].namespace, Objects: len(objects)}
+		f := &Fold{First: first(objects), Resource: objects[0].resource, Namespace: objects[0].namespace, Objects: len(objects)}
 		if root := b.root(objects[0].uid); root != nil {
 			f.Owner = root.text()
 		}
@@ -133,10 +139,54 @@ func (b *Builder) folds() (all []*Fold) {
 		f.Status = transitions(objects)
 		all = append(all, f)
 	}
+	if !b.Stepwise {
+		all = joinQuiet(all)
+	}
 	if b.listed != nil && b.User == "" {
 		all = append(all, b.listed)
 	}
 	return all
+}
+
+// first returns when people first saw objects change, or else when they first changed. They are in the order of their first changes.
+func first(objects []*object) (seen time.Time) {
+	for _, o := range objects {
+		if !o.shown.IsZero() && (seen.IsZero() || o.shown.Before(seen)) {
+			seen = o.shown
+		}
+	}
+	if seen.IsZero() {
+		return objects[0].from
+	}
+	return seen
+}
+
+// isQuiet reports whether nobody sees the changes in the columns of kubectl get.
+func (f *Fold) isQuiet() bool { return len(f.Status) == 0 && f.Created == 0 && f.Deleted == 0 }
+
+// joinQuiet joins what nobody sees, as a cluster does it all the time.
+func joinQuiet(all []*Fold) []*Fold {
+	var quiet *Fold
+	seen := slices.DeleteFunc(all, func(f *Fold) bool {
+		switch {
+		case !f.isQuiet():
+			return false
+		case quiet == nil:
+			quiet = f
+			return true
+		case f.First.Before(quiet.First):
+			quiet.First = f.First
+		}
+		if quiet.Resource, quiet.Name, quiet.Owner = "", "", ""; quiet.Namespace != f.Namespace {
+			quiet.Namespace = ""
+		}
+		quiet.Objects, quiet.Updates = quiet.Objects+f.Objects, quiet.Updates+f.Updates
+		return true
+	})
+	if quiet == nil {
+		return seen
+	}
+	return append(seen, quiet)
 }
 
 // mostAlike is how many changes that are alike are shown one by one.
@@ -186,11 +236,11 @@ func (v *View) foldAlike() {
 	}
 }
 
-// gather joins objects of one type without an owner, if there are many in a namespace.
+// gather joins objects of one type without an owner, if there are many in a namespace that people see change.
 func (b *Builder) gather(groups map[string][]*object) {
 	alone := map[string][]string{} // keys of groups, by type and namespace
 	for key, objects := range groups {
-		if o := objects[0]; b.root(o.uid) == nil && !b.Stepwise {
+		if o := objects[0]; b.root(o.uid) == nil && !b.Stepwise && (!o.shown.IsZero() || len(transition(o)) > 0) {
 			alone[o.resource+" "+o.namespace] = append(alone[o.resource+" "+o.namespace], key)
 		}
 	}

@@ -141,13 +141,18 @@ func isConsequence(line query.Line) bool {
 	}
 }
 
+// AreConsequences reports whether components write all fields of a difference when others change.
+func AreConsequences(lines []query.Line) bool {
+	return !slices.ContainsFunc(lines, func(line query.Line) bool { return !isConsequence(line) })
+}
+
 // consequences are resources that are made of others.
 var consequences = []string{"endpoints", "endpointslices.discovery.k8s.io"}
 
 // follows reports whether a change followed others by itself: one of a status, or of an object that another one controls. What a person may
 // have done to the latter does not.
 func follows(l *sinks.Logged, e *query.Event, lines []query.Line, own *owner) bool {
-	consequent := l.Op == change.Update && e.Before != nil && !slices.ContainsFunc(lines, func(line query.Line) bool { return !isConsequence(line) })
+	consequent := l.Op == change.Update && e.Before != nil && AreConsequences(lines)
 	return consequent || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
 }
 

@@ -6,10 +6,12 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
+	"kubecdc/incident"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
@@ -27,8 +29,10 @@ Without TYPE it compares all resources of the log. The exit code is 0 if nothing
 differs, 1 if something does, and above 1 if there is no answer, as with kubectl diff.
 The text leaves out what changes with every update (managedFields, resourceVersion,
 generation) and copies of the object in annotations, unless --all-fields is given. On a
-terminal long differences are folded, unless -o diff is given. json has one line for
-each object, with a JSON Patch (RFC 6902) from its first state to its second one.
+terminal long differences are folded, unless -o diff is given. Without a NAME it only
+counts the objects that differ in nothing but their status, unless --status is given.
+json has one line for each object, with a JSON Patch (RFC 6902) from its first state to
+its second one.
 ` + pastHelp
 
 // NewDiff returns the command exporter diff.
@@ -49,6 +53,7 @@ func NewDiff() *cobra.Command {
 	c.Flags().StringVar(&p.from, "from", "", "the first moment")
 	c.Flags().StringVar(&p.to, "to", "now", "the second moment")
 	c.Flags().BoolVar(&p.all, "all-fields", false, allFields)
+	c.Flags().BoolVar(&p.status, "status", false, "also show objects that differ only in their status, at a terminal")
 	p.moments(c)
 	return p.flags(c, "diff", "name", "json", "yaml", cli.JSONPath)
 }
@@ -57,6 +62,7 @@ type differing struct {
 	pastFlags
 	from, to string
 	all      bool
+	status   bool
 	requests *query.Requests
 }
 
@@ -91,9 +97,13 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	}
 	p.remarkRequests(c.ErrOrStderr(), p.requests)
 	out, end := p.page(c.OutOrStdout(), false)
-	count, err := p.printDifferences(out, p.newColours(c.OutOrStdout()), states)
+	p.status = p.status || p.all || !p.folded || p.screen == nil || objects.Query().Name != ""
+	count, quiet, err := p.printDifferences(out, p.newColours(c.OutOrStdout()), states)
 	if err != nil {
 		return err
+	}
+	if quiet > 0 {
+		p.addRemark(c.ErrOrStderr(), "only the status of "+english.Plural(quiet, "other object", "")+" differs: --status shows it")
 	}
 	if err := end(); err != nil {
 		return err
@@ -124,21 +134,24 @@ type difference struct {
 	lines []query.Line
 }
 
-func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count int, err error) {
+func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count, quiet int, err error) {
 	w := bufio.NewWriter(out)
 	err = query.Differences(states[0], states[1], func(before, after *query.Object) error {
 		d, err := p.difference(before, after)
 		if err != nil || d == nil {
 			return err
 		}
-		count++
+		if count++; !p.status && d.Op == "u" && incident.AreConsequences(d.lines) {
+			quiet++
+			return nil
+		}
 		d.By = p.requests.UsersBetween(before, after)
 		return p.printDifference(w, colours, d)
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return count, w.Flush()
+	return count, quiet, w.Flush()
 }
 
 // difference compares two states of an object. It returns nil if they differ only in bookkeeping.

@@ -78,6 +78,8 @@ func folded(f *incident.Fold, columns int, colours *screen.Colours, now time.Tim
 	switch {
 	case f.Listed:
 		what = english.Plural(f.Objects, "object", "") + " found by first lists"
+	case f.Resource == "":
+		what = english.Plural(f.Objects, "other object", "")
 	case f.Name != "":
 		what = screen.Object(f.Resource, f.Name)
 	default:
@@ -120,6 +122,9 @@ func happened(f *incident.Fold) (all []string) {
 	}
 	if all = append(all, f.Status...); f.Updates > 0 {
 		all = append(all, english.Plural(f.Updates, "update", ""))
+	}
+	if f.Resource == "" && !f.Listed {
+		all[0] += " that no column of kubectl get shows"
 	}
 	if len(f.Fields) > 0 && f.Fields[0] != "" {
 		all[len(all)-1] += " of " + strings.Join(f.Fields, ", ")

@@ -126,6 +126,14 @@ func (s *script) play() {
 		}
 		s.does(kubelet, "u", pods, "batch", "status", running("false", "Running", i+3, "CrashLoopBackOff"))
 	}
+	for i := range 30 { // what a cluster does by itself
+		name := fmt.Sprint("lamp-", i)
+		s.does("", "r", "services", name)
+		s.does(system+"endpoints-controller", "c", "endpoints", name)
+		s.does(kubelet, "u", pods, []string{"web-1-a", "web-1-b", "old-1-c"}[i%3], "status.observedGeneration", fmt.Sprint(i))
+		s.does(system+"deployment-controller", "u", deploy, "web", "status.observedGeneration", fmt.Sprint(i))
+		s.does(system+"service-controller", "u", "services", name, "status", `{"loadBalancer":{}}`)
+	}
 	s.does("bob", "u", "configmaps", "cart-config", "data.config", `"host: db2\nport: 5432\n"`)
 	s.does(system+"horizontal-pod-autoscaler", "u", deploy, "web", "spec.replicas", "5")
 	s.does("carol", "d", pods, "cart-1-b")
