@@ -1,6 +1,9 @@
 package change
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Provenance is what an object tells of its change. A sink may refer to it until the batch is written.
 type Provenance struct {
@@ -29,4 +32,16 @@ func (c *Change) Happened() (time.Time, TimeSource) {
 		return c.Time, FromExporter
 	}
 	return c.Provenance.Time, c.Provenance.Source
+}
+
+// ManagerNames returns the names of the managers.
+func (p *Provenance) ManagerNames() (names []string) {
+	if len(p.Managers) == 0 {
+		return nil
+	}
+	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(p.Managers)) // names have no such characters
+	for name := range strings.SplitSeq(joined, "\x01") {
+		names = append(names, strings.ReplaceAll(name, "\x00", ","))
+	}
+	return names
 }

@@ -34,7 +34,7 @@ func lacking(last change.ResourceVersion, next *sinks.Logged) change.ResourceVer
 	if next.Before == nil || !last.Valid() {
 		return ""
 	}
-	v := versionOf(next.Before)
+	v := sinks.VersionOf(next.Before)
 	if isItself := v == next.ResourceVersion && !next.Inferred; isItself || !v.Valid() || v.Compare(last) <= 0 {
 		return ""
 	}

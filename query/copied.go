@@ -29,7 +29,7 @@ func Copied(
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		st := s.streams[id]
 		c := s.coverage(st)
-		if len(st.eras) != 1 || len(c.Missing) > 0 || c.unlisted != "" { // depends on the order, which a copy lacks
+		if len(st.eras) != 1 || len(c.Missing) > 0 || c.WhyUnlisted != "" { // depends on the order, which a copy lacks
 			controls = append(controls, change.SnapshotBeginControl(id, ""))
 			continue
 		}

@@ -39,62 +39,62 @@ type dated struct {
 // hindsight is how long changes are still checked for an earlier time after a stream has caught up.
 const hindsight = 10 * time.Minute
 
-// date finds the version of each stream if the target is a time on the cluster's clock. It adds to the state what may be missing.
-func (f *stateReader) date(ctx context.Context, r sinks.Reader, q Question, state *State) error {
-	t := f.timelines.target.Happened
+// date finds the version of each stream if the target is a time on the cluster's clock. It adds to the coverage what may be missing.
+func (s *Set) date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covered []Coverage) error {
+	t := s.target.Happened
 	if t.IsZero() {
 		return nil
 	}
 	var first Mark // the earliest of the streams' last positions by the time
-	f.daters = map[change.StreamID]*dater{}
-	daters := f.daters
-	for i := range state.Coverage {
-		st := f.timelines.streams[state.Coverage[i].Stream]
+	s.daters = map[change.StreamID]*dater{}
+	daters := s.daters
+	for i := range covered {
+		st := s.streams[covered[i].Stream]
 		if st.atTarget.Version == "" {
 			continue
 		}
-		e, _ := f.timelines.eraOf(st)
-		seenBy, since := f.timelines.seenBy(st, t), st.atTarget
+		e, _ := s.eraOf(st)
+		seenBy, since := s.seenBy(st, t), st.atTarget
 		daters[st.stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
-		if f.timelines.target.Back > 0 {
+		if s.target.Back > 0 {
 			since = later(st.earliest, e.first)
 		}
-		if (st.afterTarget.Version != "" || f.timelines.target.Back > 0) && (first.Version == "" || since.n < first.n) {
+		if (st.afterTarget.Version != "" || s.target.Back > 0) && (first.Version == "" || since.n < first.n) {
 			first = since
 		}
 	}
 	if first.Version != "" { // else there are no later changes
-		if err := f.readLater(ctx, r, q, f.timelines.timeBefore(first), daters); err != nil {
+		if err := s.readLater(ctx, r, q, s.timeBefore(first), daters); err != nil {
 			return err
 		}
 	}
-	for i := range state.Coverage {
-		c := &state.Coverage[i]
+	for i := range covered {
+		c := &covered[i]
 		if d := daters[c.Stream]; d != nil {
 			d.decide(c)
-			f.versions[c.Stream] = c.At
+			s.versions[c.Stream] = c.At
 		}
 	}
 	return nil
 }
 
 // readLater reads the changes after the streams' last positions by the time.
-func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question, since time.Time, daters map[change.StreamID]*dater) error {
+func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, since time.Time, daters map[change.StreamID]*dater) error {
 	query := sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Wanted: func(l *sinks.Logged) bool {
 		d := daters[l.Stream.ID()]
 		if d == nil {
 			return false
 		}
-		era, _ := f.timelines.compareEra(d.timeline, l)
+		era, _ := s.compareEra(d.timeline, l)
 		return !(l.Inferred && l.Op == change.Delete) && era == 0 && !l.Time.After(d.horizon) &&
-			(l.ResourceVersion.Compare(d.position) > 0 || f.timelines.target.Back > 0)
+			(l.ResourceVersion.Compare(d.position) > 0 || s.target.Back > 0)
 	}}
 	if cut, err := r.CutAt(ctx, since); err == nil {
 		query.After = &cut
 	} else if !errors.Is(err, sinks.ErrNotRetained) {
 		return err
 	}
-	if err := f.limit(ctx, r, since, daters, &query); err != nil {
+	if err := s.limit(ctx, r, since, daters, &query); err != nil {
 		return err
 	}
 	visit := func(l *sinks.Logged) error {
@@ -119,7 +119,7 @@ func (f *stateReader) readLater(ctx context.Context, r sinks.Reader, q Question,
 
 // limit ends a query where each stream has a position after its horizon, or its last position. Changes that were logged later
 // were seen after the horizon.
-func (f *stateReader) limit(
+func (s *Set) limit(
 	ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query,
 ) error {
 	if !r.FindsObjects() { // it reads to its end anyway
@@ -144,11 +144,11 @@ func (f *stateReader) limit(
 			return c.Slot == last.slot && c.Batch >= last.batch
 		})
 		if len(waiting) == 0 {
-			return errStop
+			return errEnough
 		}
 		return nil
 	})
-	if len(waiting) > 0 || !errors.Is(err, errStop) {
+	if len(waiting) > 0 || !errors.Is(err, errEnough) {
 		return err
 	}
 	cut, err := r.CutAt(ctx, end)

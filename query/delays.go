@@ -33,7 +33,7 @@ const (
 type activity map[int64]bool
 
 // addActivity records activity from one time to another, as far as it is near the target.
-func (s *timelines) addActivity(slot int, from, to time.Time) {
+func (s *Set) addActivity(slot int, from, to time.Time) {
 	s.include(from)
 	s.include(to)
 	t := s.target.Happened
@@ -49,7 +49,7 @@ func (s *timelines) addActivity(slot int, from, to time.Time) {
 }
 
 // include extends the times of the records by one.
-func (s *timelines) include(t time.Time) {
+func (s *Set) include(t time.Time) {
 	if s.earliest.IsZero() || t.Before(s.earliest) {
 		s.earliest = t
 	}
@@ -185,7 +185,7 @@ func (d *delays) seenBy(t time.Time) time.Time {
 }
 
 // seenBy returns by when a change of a stream that happened by t was seen.
-func (s *timelines) seenBy(st *timeline, t time.Time) time.Time {
+func (s *Set) seenBy(st *timeline, t time.Time) time.Time {
 	latest := st.delays.seenBy(t)
 	if silent := s.activity[st.atTarget.slot].seenBy(t); silent.After(latest) {
 		return silent

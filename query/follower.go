@@ -15,11 +15,11 @@ import (
 // Follower follows the control records of a log. So a question about the end of the log reads only the records that are new. A question about
 // an earlier moment reads those near it. It is safe for concurrent use.
 type Follower struct {
-	log    sinks.Reader
+	Log    sinks.Reader
 	mu     sync.Mutex
-	all    *timelines    // has all resources, up to the last record that was read
+	all    *Set          // has all resources, up to the last record that was read
 	epochs map[int]int64 // the newest owner of each slot
-	stops  []*timelines  // copies of all as it was after some batches, each with the times since the stop before
+	stops  []*Set        // copies of all as it was after some batches, each with the times since the stop before
 	began  time.Time     // when the last reading began
 	read   int           // records since the last stop
 	every  int           // records between two stops
@@ -31,7 +31,7 @@ const (
 )
 
 // NewFollower returns a follower of a log, which has read nothing.
-func NewFollower(r sinks.Reader) *Follower { return &Follower{log: r} }
+func NewFollower(r sinks.Reader) *Follower { return &Follower{Log: r} }
 
 // outOfOrder is how long after a later batch of another slot a batch may become visible.
 const outOfOrder = time.Minute
@@ -40,8 +40,8 @@ const outOfOrder = time.Minute
 var errRenumbered = errors.New("batches have the numbers of lost ones")
 
 // follow reads the control records that are new. It returns what the log tells of some resources at its end, and the stops before.
-func (f *Follower) follow(ctx context.Context, resources []string) (end *timelines, stops []*timelines, err error) {
-	retained, err := f.log.Retained(ctx, nil)
+func (f *Follower) follow(ctx context.Context, resources []string) (end *Set, stops []*Set, err error) {
+	retained, err := f.Log.Retained(ctx, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,7 @@ func (f *Follower) readNew(ctx context.Context, retained map[string]sinks.Retain
 	} else {
 		since = f.all.ends.Add(-outOfOrder)
 	}
-	return f.log.Controls(ctx, since, f.all.needsAll, func(c *change.Control) error {
+	return f.Log.Controls(ctx, since, f.all.needsAll, func(c *change.Control) error {
 		epoch := f.epochs[c.Slot]
 		f.epochs[c.Slot] = max(epoch, c.Epoch)
 		switch has, _ := f.all.read.Place.Has(c.Slot, c.Batch); {
@@ -96,7 +96,7 @@ func (f *Follower) readNew(ctx context.Context, retained map[string]sinks.Retain
 // stop copies what is known so far. If there are too many stops, it drops every second one.
 func (f *Follower) stop() {
 	if len(f.stops) == mostStops {
-		fewer := make([]*timelines, 0, mostStops)
+		fewer := make([]*Set, 0, mostStops)
 		for pair := range slices.Chunk(f.stops, 2) {
 			both := *pair[1]
 			both.include(pair[0].earliest)
@@ -116,17 +116,17 @@ func (f *Follower) stop() {
 	f.all.earliest, f.all.latest = time.Time{}, time.Time{}
 }
 
-// timelinesAt returns what the control records tell of some resources at a moment. It reads the new ones, and those near the moment.
-func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment Target) (*timelines, error) {
+// At returns what the control records of the log tell of some resources at a moment. It reads the new ones, and those near the moment.
+func (f *Follower) At(ctx context.Context, resources []string, moment Target) (*Set, error) {
 	end, stops, err := f.follow(ctx, resources)
 	if err == nil {
-		err = end.verify(ctx, f.log)
+		err = end.verify(ctx, f.Log)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if moment == (Target{}) {
-		end.cut = &sinks.Cut{Batches: maps.Clone(end.read.Place)}
+		end.Cut = &sinks.Cut{Batches: maps.Clone(end.read.Place)}
 		return end, nil
 	}
 	since := time.Time{}
@@ -135,7 +135,7 @@ func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment T
 			since = stop.ends.Add(-outOfOrder)
 		}
 	}
-	target, cut, err := resolveWithCut(ctx, f.log, moment, since)
+	target, cut, err := resolveWithCut(ctx, f.Log, moment, since)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (f *Follower) timelinesAt(ctx context.Context, resources []string, moment T
 }
 
 // near reads the control records near a target. It begins at the last stop before them.
-func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines, target Target, cut *sinks.Cut) (*timelines, error) {
+func (f *Follower) near(ctx context.Context, end *Set, stops []*Set, target Target, cut *sinks.Cut) (*Set, error) {
 	s, since, until := newTimelines(end.resources, end.retained, target, cut), time.Time{}, 0
 	for _, stop := range stops {
 		own := stop.copyOf(end.resources)
@@ -157,7 +157,7 @@ func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines,
 		}
 		s, since = own, stop.ends.Add(-outOfOrder)
 	}
-	if s.target, s.cut = target, cut; target.Version != "" {
+	if s.target, s.Cut = target, cut; target.Version != "" {
 		for _, st := range s.streams {
 			st.atTarget = Mark{}
 			for _, e := range st.eras {
@@ -170,23 +170,23 @@ func (f *Follower) near(ctx context.Context, end *timelines, stops []*timelines,
 			until = stop.read.n
 		}
 	}
-	err := f.log.Controls(ctx, since, s.needsAll, func(c *change.Control) error {
+	err := f.Log.Controls(ctx, since, s.needsAll, func(c *change.Control) error {
 		if has, _ := s.read.Place.Has(c.Slot, c.Batch); has || c.Batch > end.read.Place[c.Slot] {
 			return nil
 		}
 		if err := s.addControl(c); err != nil || c.Type != change.ControlBatch || s.read.n < until || !s.isPast(end) {
 			return err
 		}
-		return errStop
+		return errEnough
 	})
-	if errors.Is(err, errStop) {
+	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return s, err
 }
 
 // isBefore reports whether all records up to a stop are before a target, and none since the stop before is near it.
-func (s *timelines) isBefore(target Target, cut *sinks.Cut) bool {
+func (s *Set) isBefore(target Target, cut *sinks.Cut) bool {
 	switch {
 	case cut != nil:
 		for slot, last := range s.read.Place {
@@ -208,10 +208,10 @@ func (s *timelines) isBefore(target Target, cut *sinks.Cut) bool {
 
 // isPast reports whether the records that follow, up to the end, can't tell more about the target. So each stream has a position after it, or
 // no more positions.
-func (s *timelines) isPast(end *timelines) bool {
+func (s *Set) isPast(end *Set) bool {
 	isAfter := s.isAfterTarget
-	if s.cut != nil {
-		for slot, last := range s.cut.Batches {
+	if s.Cut != nil {
+		for slot, last := range s.Cut.Batches {
 			if s.read.Place[slot] < last {
 				return false
 			}
@@ -221,9 +221,9 @@ func (s *timelines) isPast(end *timelines) bool {
 	for id, known := range end.streams {
 		st := s.streams[id]
 		switch {
-		case s.cut == nil && !s.hasEra(st, known):
+		case s.Cut == nil && !s.hasEra(st, known):
 			return false
-		case known.last.Version == "" || st != nil && (st.afterTarget.Version != "" || s.cut != nil && st.last.Version != "" && isAfter(st.last)):
+		case known.last.Version == "" || st != nil && (st.afterTarget.Version != "" || s.Cut != nil && st.last.Version != "" && isAfter(st.last)):
 		case st == nil || st.last.Version == "":
 			if !isAfter(known.first()) {
 				return false
@@ -236,7 +236,7 @@ func (s *timelines) isPast(end *timelines) bool {
 }
 
 // hasEra reports whether the records so far have all eras of a stream that may have the target's version.
-func (s *timelines) hasEra(st, known *timeline) bool {
+func (s *Set) hasEra(st, known *timeline) bool {
 	eras, all := 0, s.erasOf(known)
 	if st != nil {
 		eras = len(st.eras)
@@ -245,8 +245,8 @@ func (s *timelines) hasEra(st, known *timeline) bool {
 }
 
 // addNear adds what the records near a target tell.
-func (s *timelines) addNear(near *timelines) {
-	s.target, s.cut, s.activity = near.target, near.cut, near.activity
+func (s *Set) addNear(near *Set) {
+	s.target, s.Cut, s.activity = near.target, near.Cut, near.activity
 	for _, x := range s.steps {
 		if x.n >= near.read.n {
 			near.addStep(x)
@@ -276,27 +276,10 @@ func (s *timelines) addNear(near *timelines) {
 	}
 }
 
-// Moment is what the control records of a log tell of some resources at a moment.
-type Moment struct {
-	Cut       *sinks.Cut // after the last batch of the moment. It is nil if the moment is a version, or a time in the cluster
-	follower  *Follower
-	timelines *timelines
-	target    Target
-}
-
-// Moment returns what the log tells of some resources at a moment.
-func (f *Follower) Moment(ctx context.Context, resources []string, moment Target) (*Moment, error) {
-	s, err := f.timelinesAt(ctx, resources, moment)
-	if err != nil {
-		return nil, err
-	}
-	return &Moment{s.cut, f, s, moment}, nil
-}
-
 // CutBefore finds a cut after which the log has every change of a resource that is newer than a version. The log may have older
 // changes after it, too. It returns nil if all changes must be read.
 func (f *Follower) CutBefore(ctx context.Context, resource string, version change.ResourceVersion) (*sinks.Cut, error) {
-	s, err := f.timelinesAt(ctx, []string{resource}, Target{Version: version})
+	s, err := f.At(ctx, []string{resource}, Target{Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -305,13 +288,13 @@ func (f *Follower) CutBefore(ctx context.Context, resource string, version chang
 			return nil, err
 		}
 	}
-	position := (&stateReader{timelines: s}).safePosition()
+	position := s.safePosition()
 	if position.Version == "" {
 		return nil, nil
 	}
-	cut, err := f.log.CutAt(ctx, s.timeBefore(position))
+	cut, err := f.Log.CutAt(ctx, s.timeBefore(position))
 	if err != nil {
-		return nil, unlessScan(err)
+		return nil, unlessPruned(err)
 	}
 	return &cut, nil
 }

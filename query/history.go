@@ -2,10 +2,6 @@ package query
 
 import (
 	"bytes"
-	"context"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -71,13 +67,13 @@ func (t *EventMaker) Event(l *sinks.Logged) (*Event, error) {
 	case e.Before == nil && (l.Op == change.Update || l.Op == change.Delete):
 		e.Note = "the log does not have the object before this change"
 	}
-	e.Managers = managersOf(&l.Change)
+	e.Managers = l.Provenance.ManagerNames()
 	// A record without a before-image names no managers, but the remembered state shows them.
 	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
 		c := l.Change
 		c.Before = e.Before
 		new(provenance.Reader).Read(&c)
-		e.Managers = managersOf(&c)
+		e.Managers = c.Provenance.ManagerNames()
 	}
 	var err error
 	if l.Op == change.Update && e.Before != nil && !t.NoPatch {
@@ -94,48 +90,4 @@ func (t *EventMaker) remember(key string, l *sinks.Logged) {
 		t.last = map[string]state{}
 	}
 	t.last[key] = state{l.UID, bytes.Clone(l.After)}
-}
-
-// managersOf returns the managers that a change names.
-func managersOf(c *change.Change) []string {
-	if len(c.Provenance.Managers) == 0 {
-		return nil
-	}
-	var names []string
-	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Provenance.Managers)) // names have no such characters
-	for name := range strings.SplitSeq(joined, "\x01") {
-		names = append(names, strings.ReplaceAll(name, "\x00", ","))
-	}
-	return names
-}
-
-// Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out gaps
-// that ended before a time.
-func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string, err error) {
-	s, err := readTimelines(ctx, r, objects.Resources, Target{}, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
-		if ns := change.ParseStream(id).Namespace; ns != "" && objects.Namespace != "" && ns != objects.Namespace {
-			continue
-		}
-		c := s.coverage(s.streams[id])
-		c.gaps, c.owners = s.streams[id].recorded, s.owners
-		if c.unread = s.streams[id].delays.unread; c.unlisted != "" {
-			c.Missing = append(c.Missing, c.unlisted)
-		}
-		missing = append(missing, c.Missing...)
-		for _, g := range s.streams[id].gaps {
-			if g.open || !g.until.Before(since) {
-				missing = append(missing, string(id)+": "+g.lacks())
-				c.Gaps = append(c.Gaps, g.times())
-			}
-		}
-		all = append(all, c)
-	}
-	if len(all) == 0 {
-		missing = append(missing, s.noStream(objects.Namespace))
-	}
-	return all, missing, nil
 }

@@ -606,11 +606,11 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 func opened(t *testing.T, f *query.Follower, moment query.Target) (*query.Pages, error) {
 	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	found, err := f.Moment(t.Context(), question.Resources, moment)
+	found, err := f.At(t.Context(), question.Resources, moment)
 	if err != nil {
 		return nil, err
 	}
-	return found.OpenPages(t.Context(), question)
+	return query.OpenPages(t.Context(), f, found, question, moment)
 }
 
 // counted counts the control records that are read.
@@ -686,7 +686,7 @@ func TestAFollowedLogAnswersAlike(t *testing.T) {
 				for range 3 {
 					m.wantAlike(t, seed, f, l, m.moment())
 				}
-				end, err := f.Moment(t.Context(), []string{"pods"}, query.Target{})
+				end, err := f.At(t.Context(), []string{"pods"}, query.Target{})
 				must(t, err)
 				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
 					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)

@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Pages reads the state of one resource at a moment. Moment.OpenPages reads what the log can tell of all of it, Page reads objects. The log must
+// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. The log must
 // find objects in the order of their keys. Pages is safe for concurrent use.
 type Pages struct {
 	*State    // without objects
@@ -32,10 +32,10 @@ type Page struct {
 	Missing []string // all that the page may lack, or empty if it is complete
 }
 
-// OpenPages finds out what a log can tell of one resource at a moment. The moment's resources are the resource.
-func (m *Moment) OpenPages(ctx context.Context, q Question) (*Pages, error) {
-	log := m.follower.log
-	f, state, err := m.timelines.stateReader(ctx, log, m.follower.timelinesAt, q, m.target)
+// OpenPages finds out what a log can tell of one resource at a moment. known is what its follower says about the moment.
+func OpenPages(ctx context.Context, follower *Follower, known *Set, q Question, moment Target) (*Pages, error) {
+	log := follower.Log
+	f, state, err := newStateReader(ctx, log, known, follower.At, q, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func (m *Moment) OpenPages(ctx context.Context, q Question) (*Pages, error) {
 		state.Coverage[i].Missing = slices.Clip(state.Coverage[i].Missing)
 	}
 	p := &Pages{State: state, log: log, query: q.Query(), namespace: q.Namespace, found: f}
-	p.Missing, p.Current = p.doubts(f), m.timelines.current()
-	p.Shown, err = f.shownTime(ctx, log, state)
+	p.Missing, p.Current = p.doubts(f), known.current()
+	p.Shown, err = known.shownTime(ctx, log, state.Coverage)
 	return p, err
 }
 

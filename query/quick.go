@@ -54,10 +54,10 @@ func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
 	if !r.FindsObjects() {
 		return nil
 	}
-	if f.start = f.cut; f.cut != nil {
+	if f.start = f.timelines.Cut; f.timelines.Cut != nil {
 		return nil
 	}
-	position := f.safePosition()
+	position := f.timelines.safePosition()
 	if position.Version == "" {
 		return nil
 	}
@@ -79,7 +79,7 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 	last := q
 	last.Each, last.To = sinks.Last, f.start
 	err = upTo.first(ctx, r, last, f.visitBase)
-	if err == nil && f.cut != nil {
+	if err == nil && f.timelines.Cut != nil {
 		return true, nil
 	}
 	if err == nil {
@@ -96,12 +96,12 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 
 // visitBase takes what there was before the moment.
 func (f *stateReader) visitBase(l *sinks.Logged) error {
-	st := f.timelines.streams[l.Stream.ID()]
+	st := f.timelines.streamOf(l)
 	switch {
-	case st != nil && st.beforeTarget.Version == "" && st.afterTarget.Version != "": // it began after the moment
+	case st != nil && st.beginsAfterTarget():
 		return nil
 	case f.start.Has(l):
-		if era, _ := f.timelines.compareEra(st, l); st == nil || era > 0 || f.orderOf(l, st) != before {
+		if era, _ := f.timelines.compareEra(st, l); st == nil || era > 0 || f.timelines.orderOf(l, st) != before {
 			return errStop
 		}
 	}
@@ -116,30 +116,10 @@ func unlessScan(err error) error {
 	return err
 }
 
-// safePosition returns a position by which the log has no change of any stream after the moment, except parts of lists, which
-// quick finds. It is empty if there is none. Up to a position the log has only what happened up to its version. Changes after it
-// may still be older than the moment: corrections by a snapshot or a proof, and what a list finds.
-func (f *stateReader) safePosition() (first Mark) {
-	var last Mark
-	for _, st := range f.timelines.streams {
-		switch b := st.firstOfVersion; {
-		case b.Version == "":
-		case st.afterTarget.Version != "" && (first.Version == "" || b.n < first.n):
-			first = b
-		case last.Version == "" || b.n > last.n:
-			last = b
-		}
-	}
-	if first.Version == "" {
-		return last
-	}
-	return first
-}
-
 // wants reports whether the images of a change say something about the moment. Once it returns false for an object, it need not
 // be asked again about that object.
 func (f *stateReader) wants(l *sinks.Logged) bool {
-	st := f.timelines.streams[l.Stream.ID()]
+	st := f.timelines.streamOf(l)
 	o := f.object(l, st)
 	if o == nil {
 		return true // later changes may be in the moment's era
@@ -147,7 +127,7 @@ func (f *stateReader) wants(l *sinks.Logged) bool {
 	if o.phase == decided {
 		return false
 	}
-	if f.orderOf(l, st) == before || o.phase == unread && (l.Op == change.Update || l.Op == change.Delete) {
+	if f.timelines.orderOf(l, st) == before || o.phase == unread && (l.Op == change.Update || l.Op == change.Delete) {
 		return true
 	}
 	f.addRecord(&record{Logged: l}) // the object is already known, or did not exist, so the images are not needed

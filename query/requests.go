@@ -12,7 +12,6 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/internal/rawjson"
 	"kubecdc/internal/suggest"
 	"kubecdc/sinks"
 )
@@ -48,9 +47,6 @@ type versioned struct {
 	identity
 	version change.ResourceVersion
 }
-
-// margin is how long before the first change the records are read, since clocks differ.
-const margin = time.Hour
 
 // overlap is how much longer one record than another may take to reach the log, since writers take turns.
 const overlap = 5 * time.Second
@@ -331,22 +327,13 @@ func (q *Requests) collections(t *transition) (found []*audit.Record) {
 	})
 }
 
-// UsersBetween returns the users whose requests are known to have made a version of an object after one state, up to another. If
-// before is nil, it begins at the creation. If after is nil, it ends with the object.
-func (q *Requests) UsersBetween(before, after *Object) (users []string) {
+// UsersBetween returns the users whose requests are known to have made a version of an object after one version, up to another. If
+// from is empty, it begins at the creation. If to is empty, it ends with the object.
+func (q *Requests) UsersBetween(resource, namespace, name, uid string, from, to change.ResourceVersion) (users []string) {
 	if !q.Known() {
 		return nil
 	}
-	var from, to change.ResourceVersion
-	o := after
-	if before != nil {
-		o, from = before, before.ResourceVersion
-	}
-	if after != nil {
-		to = after.ResourceVersion
-	}
-	uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(o.Body, "metadata"), "uid"))
-	for _, r := range q.byName[identity{o.Resource, o.Namespace, o.Name}] {
+	for _, r := range q.byName[identity{resource, namespace, name}] {
 		first := r.Created && from == ""
 		if r.UID != uid || !r.Succeeded() || !first && (r.Effect != audit.Wrote || r.VersionBefore.Compare(from) < 0) ||
 			to != "" && r.VersionBefore.Compare(to) >= 0 {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"kubecdc/change"
@@ -10,18 +11,18 @@ import (
 
 // shownTime returns the newest time that a position or a change up to the moment shows, so that the moment is not earlier. After an outage
 // changes are seen late, but objects have their own times, and the stream's last live position is from before.
-func (f *stateReader) shownTime(ctx context.Context, r sinks.Reader, state *State) (shown time.Time, err error) {
-	version, position := f.timelines.target.Version, f.safePosition()
+func (s *Set) shownTime(ctx context.Context, r sinks.Reader, covered []Coverage) (shown time.Time, err error) {
+	version, position := s.target.Version, s.safePosition()
 	spans := map[change.StreamID][]span{}
 	know := func(t time.Time) {
 		if t.After(shown) {
 			shown = t
 		}
 	}
-	for i := range state.Coverage {
-		c := &state.Coverage[i]
+	for i := range covered {
+		c := &covered[i]
 		if version != "" {
-			spans[c.Stream] = f.timelines.streams[c.Stream].delays.spans()
+			spans[c.Stream] = s.streams[c.Stream].delays.spans()
 		}
 		know(liveBy(spans[c.Stream], c.Known))
 	}
@@ -30,17 +31,17 @@ func (f *stateReader) shownTime(ctx context.Context, r sinks.Reader, state *Stat
 	}
 	isLive := func(l *sinks.Logged) bool { return liveBy(spans[l.Stream.ID()], l.Time).Equal(l.Time) }
 	hasLate, onlyLate := false, false
-	q := sinks.Query{Resources: f.timelines.resources, NoBodies: true, Wanted: func(l *sinks.Logged) bool {
+	q := sinks.Query{Resources: s.resources, NoBodies: true, Wanted: func(l *sinks.Logged) bool {
 		_, asked := spans[l.Stream.ID()]
-		era, _ := f.timelines.compareEra(f.timelines.streams[l.Stream.ID()], l)
+		era, _ := s.compareEra(s.streams[l.Stream.ID()], l)
 		return asked && era == 0 && l.ResourceVersion.Compare(version) <= 0 && !(onlyLate && isLive(l))
 	}}
-	after, err := r.CutAt(ctx, f.timelines.timeBefore(position))
+	after, err := r.CutAt(ctx, s.timeBefore(position))
 	if err == nil {
 		q.After = &after
-		q.To, err = f.cutAfterTarget(ctx, r)
+		q.To, err = s.cutAfterTarget(ctx, r)
 	}
-	if err = unlessScan(err); err != nil {
+	if err = unlessPruned(err); err != nil {
 		return shown, err
 	}
 	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -50,7 +51,7 @@ func (f *stateReader) shownTime(ctx context.Context, r sinks.Reader, state *Stat
 		return nil
 	})
 	if err != nil || !hasLate {
-		return shown, unlessScan(err)
+		return shown, unlessPruned(err)
 	}
 	q.NoBodies, onlyLate = false, true // they have to show their own time
 	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -59,13 +60,21 @@ func (f *stateReader) shownTime(ctx context.Context, r sinks.Reader, state *Stat
 		}
 		return nil
 	})
-	return shown, unlessScan(err)
+	return shown, unlessPruned(err)
+}
+
+// unlessPruned returns an error, unless it says that the log does not go back so far.
+func unlessPruned(err error) error {
+	if errors.Is(err, sinks.ErrNotRetained) {
+		return nil
+	}
+	return err
 }
 
 // cutAfterTarget returns the cut after which no change up to the target's version follows, or nil for the end.
-func (f *stateReader) cutAfterTarget(ctx context.Context, r sinks.Reader) (*sinks.Cut, error) {
+func (s *Set) cutAfterTarget(ctx context.Context, r sinks.Reader) (*sinks.Cut, error) {
 	var last Mark
-	for _, st := range f.timelines.streams {
+	for _, st := range s.streams {
 		if st.afterTarget.Version == "" {
 			return nil, nil
 		}
@@ -77,7 +86,7 @@ func (f *stateReader) cutAfterTarget(ctx context.Context, r sinks.Reader) (*sink
 
 // current returns by when the log has all of each stream: the earliest of their last positions. It leaves out resources that were removed, and
 // is zero if there are no others.
-func (s *timelines) current() (upTo time.Time) {
+func (s *Set) current() (upTo time.Time) {
 	for _, st := range s.streams {
 		if last := st.last; last.Version != "" && st.currentEra().removed.IsZero() && (upTo.IsZero() || last.Time.Before(upTo)) {
 			upTo = last.Time

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 	"kubecdc/sinks"
 )
 
@@ -117,6 +118,21 @@ func Differences(a, b *State, visit func(before, after *Object) error) error {
 		}
 	}
 	return nil
+}
+
+// UsersBetween returns the users whose requests are known to have made a version of an object after one state, up to another. If
+// before is nil, it begins at the creation. If after is nil, it ends with the object.
+func UsersBetween(q *Requests, before, after *Object) []string {
+	var from, to change.ResourceVersion
+	o := after
+	if before != nil {
+		o, from = before, before.ResourceVersion
+	}
+	if after != nil {
+		to = after.ResourceVersion
+	}
+	uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(o.Body, "metadata"), "uid"))
+	return q.UsersBetween(o.Resource, o.Namespace, o.Name, uid, from, to)
 }
 
 // orderedKeys returns the keys by resource, namespace and name.

@@ -81,9 +81,9 @@ func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 			return nil
 		}
 		logged.Logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has milliseconds
-		return errStop
+		return errEnough
 	})
-	if err != nil && !errors.Is(err, errStop) {
+	if err != nil && !errors.Is(err, errEnough) {
 		return t, err
 	}
 	if logged.Logged.IsZero() && last > 0 && last < t.Batch.Number {
@@ -93,4 +93,14 @@ func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 		return t, fmt.Errorf("its batch is not in the log, or its batch record is pruned: %w", sinks.ErrNotRetained)
 	}
 	return logged, nil
+}
+
+// resolveWithCut resolves a target, and returns the cut if that is a point of the log, or nil if it is not.
+func resolveWithCut(ctx context.Context, r sinks.Reader, moment Target, since time.Time) (Target, *sinks.Cut, error) {
+	target, err := resolve(ctx, r, moment, since)
+	if err != nil || target.Version != "" || !target.Happened.IsZero() {
+		return target, nil, err
+	}
+	cut, err := r.CutAt(ctx, target.Logged)
+	return target, &cut, err
 }

@@ -189,6 +189,11 @@ func (st *timeline) currentEra() *era {
 	return st.eras[len(st.eras)-1]
 }
 
+// beginsAfterTarget reports whether all positions are after the target.
+func (st *timeline) beginsAfterTarget() bool {
+	return st.beforeTarget.Version == "" && st.afterTarget.Version != ""
+}
+
 // first returns the stream's first position.
 func (st *timeline) first() (m Mark) {
 	for _, e := range slices.Backward(st.eras) {

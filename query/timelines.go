@@ -12,11 +12,11 @@ import (
 	"kubecdc/sinks"
 )
 
-// timelines reads the control records of some resources.
-type timelines struct {
+// Set is what a log tells of some resources: it reads the control records of some resources.
+type Set struct {
 	resources []string // empty: all
 	target    Target
-	cut       *sinks.Cut // nil unless the target is a point of the log
+	Cut       *sinks.Cut // nil unless the target is a point of the log
 	retained  map[string]sinks.Retained
 	activity  map[int]activity // by slot
 	currents  map[int]*current
@@ -26,6 +26,8 @@ type timelines struct {
 	here      *point // a copy of read; nil after the next batch
 	steps     []step
 	owners    *owners
+	versions  map[change.StreamID]change.ResourceVersion // the version of each stream that the target stands for
+	daters    map[change.StreamID]*dater                 // if the target is a time
 	// The times of all batches, positions and reports are between earliest and latest. Zero: there are none.
 	earliest, latest time.Time
 }
@@ -44,17 +46,17 @@ type step struct {
 	logged time.Time
 }
 
-func newTimelines(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *timelines {
-	return &timelines{resources: resources, target: target, cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
+func newTimelines(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *Set {
+	return &Set{resources: resources, target: target, Cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
 		streams: map[change.StreamID]*timeline{}, read: point{Point: sinks.Point{Place: sinks.Place{}}}, owners: newOwners()}
 }
 
 // controls finds what the control records of a log tell of some resources at a moment.
-type controls func(ctx context.Context, resources []string, moment Target) (*timelines, error)
+type controls func(ctx context.Context, resources []string, moment Target) (*Set, error)
 
 // readsAll reads all control records of a log for each moment.
 func readsAll(r sinks.Reader) controls {
-	return func(ctx context.Context, resources []string, moment Target) (*timelines, error) {
+	return func(ctx context.Context, resources []string, moment Target) (*Set, error) {
 		target, cut, err := resolveWithCut(ctx, r, moment, time.Time{})
 		if err != nil {
 			return nil, err
@@ -63,7 +65,7 @@ func readsAll(r sinks.Reader) controls {
 	}
 }
 
-func readTimelines(ctx context.Context, r sinks.Reader, resources []string, target Target, cut *sinks.Cut) (*timelines, error) {
+func readTimelines(ctx context.Context, r sinks.Reader, resources []string, target Target, cut *sinks.Cut) (*Set, error) {
 	retained, err := r.Retained(ctx, resources)
 	if err != nil {
 		return nil, err
@@ -76,7 +78,7 @@ func readTimelines(ctx context.Context, r sinks.Reader, resources []string, targ
 }
 
 // copyOf returns a copy for some resources, which other records do not change.
-func (s *timelines) copyOf(resources []string) *timelines {
+func (s *Set) copyOf(resources []string) *Set {
 	own := *s
 	own.resources, own.steps, own.read.Place = resources, slices.Clone(s.steps), maps.Clone(s.read.Place)
 	own.activity, own.currents, own.streams, own.owners = map[int]activity{}, map[int]*current{}, map[change.StreamID]*timeline{}, newOwners()
@@ -93,7 +95,7 @@ func (s *timelines) copyOf(resources []string) *timelines {
 }
 
 // verify returns an error if the log has nothing of a resource.
-func (s *timelines) verify(ctx context.Context, r sinks.Reader) error {
+func (s *Set) verify(ctx context.Context, r sinks.Reader) error {
 	for _, id := range s.resources {
 		_, found := s.retained[id]
 		for stream := range s.streams {
@@ -111,7 +113,7 @@ func (s *timelines) verify(ctx context.Context, r sinks.Reader) error {
 }
 
 // batchesBefore returns the number of batches before the one of a control record. The record of a span stands for several batches.
-func (s *timelines) batchesBefore(c *change.Control) int {
+func (s *Set) batchesBefore(c *change.Control) int {
 	if last, known := s.read.Place[c.Slot]; known && c.Batch > last {
 		return s.read.n + int(c.Batch-last-1)
 	}
@@ -119,7 +121,7 @@ func (s *timelines) batchesBefore(c *change.Control) int {
 }
 
 // pointBefore returns the point before the batch of a control record.
-func (s *timelines) pointBefore(c *change.Control) *point {
+func (s *Set) pointBefore(c *change.Control) *point {
 	last := max(c.Batch, 1) - 1
 	if s.here == nil || s.here.Place[c.Slot] != last {
 		s.here = &point{s.batchesBefore(c), sinks.Point{Place: maps.Clone(s.read.Place), Logged: time.UnixMilli(c.TimeMs)}}
@@ -129,7 +131,7 @@ func (s *timelines) pointBefore(c *change.Control) *point {
 }
 
 // endBatch records the end of a batch.
-func (s *timelines) endBatch(c *change.Control) {
+func (s *Set) endBatch(c *change.Control) {
 	logged, n := time.UnixMilli(c.TimeMs), s.batchesBefore(c)
 	if s.include(logged); logged.Before(s.ends) {
 		s.addStep(step{n, logged})
@@ -142,7 +144,7 @@ func (s *timelines) endBatch(c *change.Control) {
 }
 
 // addStep adds a step. Earlier steps to a later time do not matter any more.
-func (s *timelines) addStep(x step) {
+func (s *Set) addStep(x step) {
 	for n := len(s.steps); n > 0 && !s.steps[n-1].logged.Before(x.logged); n-- {
 		s.steps = s.steps[:n-1]
 	}
@@ -150,7 +152,7 @@ func (s *timelines) addStep(x step) {
 }
 
 // timeBefore returns a time by which the log had neither the batch of a mark nor a later one, even if clocks stepped.
-func (s *timelines) timeBefore(m Mark) time.Time {
+func (s *Set) timeBefore(m Mark) time.Time {
 	t := m.Logged
 	if i := slices.IndexFunc(s.steps, func(x step) bool { return x.n > m.n }); i >= 0 && s.steps[i].logged.Before(t) {
 		t = s.steps[i].logged
@@ -158,9 +160,29 @@ func (s *timelines) timeBefore(m Mark) time.Time {
 	return t.Add(-time.Millisecond)
 }
 
+// safePosition returns a position by which the log has no change of any stream after the moment, except parts of lists, which
+// quick finds. It is empty if there is none. Up to a position the log has only what happened up to its version. Changes after it
+// may still be older than the moment: corrections by a snapshot or a proof, and what a list finds.
+func (s *Set) safePosition() (first Mark) {
+	var last Mark
+	for _, st := range s.streams {
+		switch b := st.firstOfVersion; {
+		case b.Version == "":
+		case st.afterTarget.Version != "" && (first.Version == "" || b.n < first.n):
+			first = b
+		case last.Version == "" || b.n > last.n:
+			last = b
+		}
+	}
+	if first.Version == "" {
+		return last
+	}
+	return first
+}
+
 // needsAll reports whether each position of a span of batches is needed. That is so near the target, for a stream's first
 // position, and for a position that ends a gap. In other spans the last position of each stream is enough.
-func (s *timelines) needsAll(span *sinks.Span) bool {
+func (s *Set) needsAll(span *sinks.Span) bool {
 	s.include(span.Earliest)
 	t := s.target
 	_, known := s.read.Place[span.Slot]
@@ -169,7 +191,7 @@ func (s *timelines) needsAll(span *sinks.Span) bool {
 		return true
 	case !t.Happened.IsZero() && !t.Happened.After(time.UnixMilli(span.TimeMs).Add(around)) && !t.Happened.Before(span.Earliest.Add(-around)):
 		return true
-	case s.cut != nil && span.First <= s.cut.Batches[span.Slot] && s.cut.Batches[span.Slot] < span.Batch:
+	case s.Cut != nil && span.First <= s.Cut.Batches[span.Slot] && s.Cut.Batches[span.Slot] < span.Batch:
 		return true
 	}
 	return slices.ContainsFunc(span.Positions, func(p change.Position) bool {
@@ -182,11 +204,11 @@ func (s *timelines) needsAll(span *sinks.Span) bool {
 	})
 }
 
-func (s *timelines) selects(resource string) bool {
+func (s *Set) selects(resource string) bool {
 	return len(s.resources) == 0 || slices.Contains(s.resources, resource)
 }
 
-func (s *timelines) addControl(c *change.Control) error {
+func (s *Set) addControl(c *change.Control) error {
 	s.owners.add(c)
 	switch {
 	case c.Type == change.ControlBatch:
@@ -230,7 +252,7 @@ func (s *timelines) addControl(c *change.Control) error {
 }
 
 // addPosition records a position. If the stream has moved to another slot, it goes on there.
-func (s *timelines) addPosition(p change.Position, c *change.Control) {
+func (s *Set) addPosition(p change.Position, c *change.Control) {
 	if !s.selects(change.ResourceOf(p.Stream).ID()) {
 		return
 	}
@@ -253,7 +275,7 @@ func (s *timelines) addPosition(p change.Position, c *change.Control) {
 }
 
 // addCurrent records which streams a slot's owner read live.
-func (s *timelines) addCurrent(c *change.Control) {
+func (s *Set) addCurrent(c *change.Control) {
 	known := s.currents[c.Slot]
 	if len(c.Streams) > 0 {
 		known = &current{epoch: c.Epoch, streams: c.Streams}
@@ -266,7 +288,7 @@ func (s *timelines) addCurrent(c *change.Control) {
 }
 
 // confirm repeats the last position of each stream that a batch confirms as current.
-func (s *timelines) confirm(c *change.Control) {
+func (s *Set) confirm(c *change.Control) {
 	known := s.currents[c.Slot]
 	if known == nil || known.upTo.IsZero() {
 		return
@@ -285,7 +307,7 @@ func (s *timelines) confirm(c *change.Control) {
 }
 
 // addMark adds a position to the stream's timeline, and to its places around the target.
-func (s *timelines) addMark(st *timeline, m Mark, epoch int64) {
+func (s *Set) addMark(st *timeline, m Mark, epoch int64) {
 	resource := change.ResourceOf(st.stream).ID()
 	st.delays.addMark(m, epoch)
 	before := len(st.eras)
@@ -316,7 +338,7 @@ func (s *timelines) addMark(st *timeline, m Mark, epoch int64) {
 }
 
 // beginEra changes the places around a target that is a version. An earlier era has that version, or the new one may have it.
-func (s *timelines) beginEra(st *timeline, m Mark) {
+func (s *Set) beginEra(st *timeline, m Mark) {
 	switch ended := len(st.eras) - 1; {
 	case s.target.Version == "" || s.isAfterTarget(m):
 	case !slices.ContainsFunc(st.eras[:ended], func(e *era) bool { return e.has(s.target.Version, false) }):
@@ -327,23 +349,26 @@ func (s *timelines) beginEra(st *timeline, m Mark) {
 }
 
 // hasReached reports whether a position is at or before the target.
-func (s *timelines) hasReached(m Mark) bool {
-	if s.cut == nil {
+func (s *Set) hasReached(m Mark) bool {
+	if s.Cut == nil {
 		return s.target == Target{} || !s.target.Happened.IsZero() && !m.Time.After(s.target.Happened)
 	}
-	if has, known := s.cut.Batches.Has(m.slot, m.batch); known {
+	if has, known := s.Cut.Batches.Has(m.slot, m.batch); known {
 		return has
 	}
 	return s.target == Target{} || !m.Logged.After(s.target.Logged)
 }
 
 // isAfterTarget reports whether a position is after the target's version or time.
-func (s *timelines) isAfterTarget(m Mark) bool {
+func (s *Set) isAfterTarget(m Mark) bool {
 	return s.target.Version != "" && m.Version.Compare(s.target.Version) > 0 ||
 		!s.target.Happened.IsZero() && m.Time.After(s.target.Happened)
 }
 
-func (s *timelines) timelineOf(id change.StreamID) *timeline {
+// streamOf returns the timeline of a change's stream, or nil if the log has no control record of it.
+func (s *Set) streamOf(l *sinks.Logged) *timeline { return s.streams[l.Stream.ID()] }
+
+func (s *Set) timelineOf(id change.StreamID) *timeline {
 	if s.streams[id] == nil {
 		s.streams[id] = &timeline{stream: id}
 	}
@@ -351,7 +376,7 @@ func (s *timelines) timelineOf(id change.StreamID) *timeline {
 }
 
 // noStream says that the log has no stream that could answer. That it has no objects proves nothing then.
-func (s *timelines) noStream(namespace string) string {
+func (s *Set) noStream(namespace string) string {
 	resources := "any resource"
 	if len(s.resources) > 0 {
 		resources = strings.Join(s.resources, ", ")

@@ -78,7 +78,7 @@ func identityOf(l *sinks.Logged) identity {
 // transitionOf returns the transition of a change. If the log has no before-image, it uses what the change before has recorded.
 func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
 	t := &transition{op: l.Op, identity: o, uid: strings.Clone(l.UID), version: change.ResourceVersion(strings.Clone(string(l.ResourceVersion))),
-		now: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: managersOf(&l.Change),
+		now: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: l.Provenance.ManagerNames(),
 		selected: l.Stream.LabelSelector != "" || l.Stream.FieldSelector != ""}
 	if happened := l.Provenance.Time; !happened.IsZero() && (l.Op == change.Update || l.Op == change.Create && !t.selected) {
 		t.happened = happened
@@ -89,7 +89,7 @@ func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
 	switch {
 	case l.Op == change.Create:
 	case l.Before != nil && !change.IsStub(l.Before):
-		t.before, t.was, t.knowsWas = versionOf(l.Before), marksOf(l.Before), true
+		t.before, t.was, t.knowsWas = sinks.VersionOf(l.Before), marksOf(l.Before), true
 		t.same = sameBut(l.Before, l.After, t.before, t.version)
 		if l.Op == change.Delete || t.begins() {
 			t.labels = sinks.LabelsOf(l.Before)

@@ -12,17 +12,17 @@ import (
 // definitions is the resource of CustomResourceDefinitions. The name of each is the id of the resource that it serves.
 const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 
-// unserved finds the streams without a list whose resource no CRD served at the moment, as the log shows. No objects existed
+// findUnserved finds the streams without a list whose resource no CRD served at the moment, as the log shows. No objects existed
 // then, so the answer is complete. For a moment that is a resourceVersion it does nothing, since versions of two resources can't
 // be compared.
-func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, all controls, moment Target, state *State) error {
+func (s *State) findUnserved(ctx context.Context, r sinks.Reader, all controls) error {
 	known, err := r.Resources(ctx)
-	if err != nil || moment.Version != "" || !slices.Contains(known, definitions) {
+	if err != nil || s.Moment.Version != "" || !slices.Contains(known, definitions) {
 		return err
 	}
 	objects, defined := sinks.Objects{Resources: []string{definitions}}, map[string]bool{}
-	for i := range state.Coverage {
-		if id := change.ResourceOf(state.Coverage[i].Stream).ID(); state.Coverage[i].unlisted != "" && id != definitions {
+	for i := range s.Coverage {
+		if id := change.ResourceOf(s.Coverage[i].Stream).ID(); s.Coverage[i].WhyUnlisted != "" && id != definitions {
 			objects.Names = append(objects.Names, definitions+"/"+id)
 		}
 	}
@@ -38,7 +38,7 @@ func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, all controls
 	if err != nil {
 		return err
 	}
-	then, err := readStates(ctx, r, all, Question{Objects: objects}, moment)
+	then, err := readStates(ctx, r, all, Question{Objects: objects}, s.Moment)
 	if err != nil || len(then[0].Missing) > 0 {
 		return err
 	}
@@ -46,9 +46,9 @@ func (f *stateReader) unserved(ctx context.Context, r sinks.Reader, all controls
 		delete(defined, o.Name)
 		return nil
 	})
-	for i := range state.Coverage {
-		if c := &state.Coverage[i]; c.unlisted != "" && defined[change.ResourceOf(c.Stream).ID()] {
-			c.unlisted, c.Unserved = "", true
+	for i := range s.Coverage {
+		if c := &s.Coverage[i]; c.WhyUnlisted != "" && defined[change.ResourceOf(c.Stream).ID()] {
+			c.WhyUnlisted, c.Unserved = "", true
 		}
 	}
 	return err

@@ -321,7 +321,7 @@ func TestADifferenceNamesThoseWhoWrote(t *testing.T) {
 		return &query.Object{Resource: "pods", Namespace: "shop", Name: "a", ResourceVersion: change.ResourceVersion(version),
 			Body: []byte(`{"metadata":{"uid":"u"}}`)}
 	}
-	if users := q.UsersBetween(object("5"), object("6")); !slices.Equal(users, []string{"alice"}) {
+	if users := query.UsersBetween(q, object("5"), object("6")); !slices.Equal(users, []string{"alice"}) {
 		t.Errorf("%q", users)
 	}
 }

@@ -79,7 +79,7 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 		target = query.Target{Version: q.askedVersion()}
 	}
 	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
-	id, end := viewID{target.String(), collection{Resource: resource, Namespace: q.namespace}}, (*query.Moment)(nil)
+	id, end := viewID{target.String(), collection{Resource: resource, Namespace: q.namespace}}, (*query.Set)(nil)
 	if id.Name = q.only(); id.Name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
 		objects.Names = []string{resource + "/" + id.Name}
 	} else {
@@ -87,7 +87,7 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	}
 	if target == (query.Target{}) {
 		var err error
-		if end, err = v.follower.Moment(ctx, objects.Resources, target); err != nil {
+		if end, err = v.follower.At(ctx, objects.Resources, target); err != nil {
 			return nil, err
 		}
 		text, err := json.Marshal(end.Cut)
@@ -118,7 +118,7 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 }
 
 // readOnce reads a view. Requests that need the same view wait for one reading.
-func (v *views) readOnce(ctx context.Context, id viewID, end *query.Moment, target query.Target, q query.Question) (*view, error) {
+func (v *views) readOnce(ctx context.Context, id viewID, end *query.Set, target query.Target, q query.Question) (*view, error) {
 	user := web.SenderOf(ctx)
 	if err := v.places.Acquire(ctx, user, 1); err != nil {
 		return nil, err
@@ -143,15 +143,15 @@ func (v *views) readOnce(ctx context.Context, id viewID, end *query.Moment, targ
 	}
 }
 
-func (all *views) newView(ctx context.Context, id viewID, end *query.Moment, target query.Target, q query.Question) (v *view, err error) {
+func (all *views) newView(ctx context.Context, id viewID, end *query.Set, target query.Target, q query.Question) (v *view, err error) {
 	v = &view{viewID: id, read: time.Now()}
-	moment := end
+	known := end
 	if end != nil {
 		v.end = end.Cut
-	} else if moment, err = all.follower.Moment(ctx, q.Resources, target); err != nil {
+	} else if known, err = all.follower.At(ctx, q.Resources, target); err != nil {
 		return nil, unlessRetained(err)
 	}
-	if v.pages, err = moment.OpenPages(ctx, q); err != nil {
+	if v.pages, err = query.OpenPages(ctx, all.follower, known, q, target); err != nil {
 		return nil, unlessRetained(err)
 	}
 	pages := v.pages

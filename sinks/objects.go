@@ -91,3 +91,9 @@ func LabelsOf(object []byte) labels.Set {
 	}
 	return set
 }
+
+// VersionOf returns the resourceVersion of an object.
+func VersionOf(object []byte) change.ResourceVersion {
+	text, _ := rawjson.Text(rawjson.Member(rawjson.Member(object, "metadata"), "resourceVersion"))
+	return change.ResourceVersion(text)
+}

@@ -100,11 +100,11 @@ func (r inFull) Controls(ctx context.Context, since time.Time, _ func(*sinks.Spa
 func followed(t *testing.T, f *query.Follower, moment query.Target) (all []string) {
 	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	found, err := f.Moment(t.Context(), question.Resources, moment)
+	found, err := f.At(t.Context(), question.Resources, moment)
 	if err != nil {
 		return []string{fmt.Sprint(moment, ": ", err)}
 	}
-	pages, err := found.OpenPages(t.Context(), question)
+	pages, err := query.OpenPages(t.Context(), f, found, question, moment)
 	must(t, err)
 	page, err := pages.Page(t.Context(), query.Within{}, 1000)
 	must(t, err)

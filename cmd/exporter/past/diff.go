@@ -145,7 +145,7 @@ func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, sta
 			quiet++
 			return nil
 		}
-		d.By = p.requests.UsersBetween(before, after)
+		d.By = query.UsersBetween(p.requests, before, after)
 		return p.printDifference(w, colours, d)
 	})
 	if err != nil {

@@ -1,0 +1,121 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// order is whether a change happened before a moment.
+type order int
+
+const (
+	before order = iota // by the moment
+	after
+	unknown
+)
+
+// gapOf returns the gap of the moment's era in which a change was inferred. It returns nil if the change was not inferred, or if
+// its gap was recovered completely.
+func (s *Set) gapOf(l *sinks.Logged, st *timeline) *gap {
+	if !l.Inferred || st == nil {
+		return nil
+	}
+	e, _ := s.eraOf(st)
+	own := slices.Index(st.eras, e)
+	for i := range st.gaps {
+		if g := &st.gaps[i]; g.ID == l.Gap && g.era == own {
+			return g
+		}
+	}
+	return nil
+}
+
+// orderOf returns whether a change happened by the moment. An inferred change was found by comparing two states. An inferred
+// deletion has its object's last known version. It happened at an unknown version before its gap's end, or before it was found.
+func (s *Set) orderOf(l *sinks.Logged, st *timeline) order {
+	if s.Cut != nil {
+		if s.Cut.Has(l) {
+			return before
+		}
+		return after
+	}
+	if s.isInitial(l, st) {
+		return before
+	}
+	if era, _ := s.compareEra(st, l); era > 0 {
+		return after
+	}
+	version, gap := s.versions[l.Stream.ID()], s.gapOf(l, st)
+	known := l.ResourceVersion.Compare(version) <= 0
+	switch {
+	case gap != nil && l.Op == change.Delete && gap.To.Compare(version) <= 0:
+		return before
+	case gap != nil && gap.From.Compare(version) < 0 && (l.Op == change.Delete || !known):
+		return unknown
+	case gap != nil && l.Op == change.Delete:
+		return after
+	case l.Inferred && l.Op == change.Delete && known && st != nil:
+		return s.orderOfFound(l, st)
+	case known:
+		return before
+	case l.Op == change.Delete && !s.target.Happened.IsZero() && st != nil && st.atTarget.has(l):
+		// It was deleted by the position at which the stream was current again.
+		return before
+	}
+	return after
+}
+
+// isInitial reports whether a change is part of the state with which the moment's era began, after a restore of etcd. That state
+// is from the era before, and from the new era's list.
+func (s *Set) isInitial(l *sinks.Logged, st *timeline) bool {
+	if st == nil || len(st.eras) < 2 {
+		return false
+	}
+	e, _ := s.eraOf(st)
+	return e != nil && e.full.has(l)
+}
+
+// orderOfFound is orderOf for a deletion that was inferred outside of a gap. A snapshot or a proof found it, a watch gave it no
+// version of its own, or its resource was removed.
+func (s *Set) orderOfFound(l *sinks.Logged, st *timeline) order {
+	e, _ := s.eraOf(st)
+	if e == nil {
+		return unknown
+	}
+	ended := !e.removed.IsZero() && !e.last.has(l) // until then the resource was served
+	switch t := s.target; {
+	case !t.Happened.IsZero() && !l.Time.After(t.Happened):
+		return before
+	case ended && (t.Happened.IsZero() || !t.Happened.After(e.last.Time)):
+		return after
+	case t.Happened.IsZero() && (st.afterTarget.Version == "" || st.afterTarget.has(l)):
+		return before
+	}
+	return unknown
+}
+
+// describeUnknown says in which range of versions a change of unknown version happened.
+func (s *Set) describeUnknown(l *sinks.Logged, st *timeline) string {
+	if gap := s.gapOf(l, st); gap != nil {
+		return fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", l.Op.Past(), gap.From, gap.To)
+	}
+	return fmt.Sprintf("it was %s at an unknown resourceVersion after %s, and before %s", l.Op.Past(), l.ResourceVersion,
+		l.Time.UTC().Format(time.RFC3339))
+}
+
+// isAfterPosition reports whether a change before the cut is newer than the stream's position at the cut.
+func (s *Set) isAfterPosition(l *sinks.Logged, st *timeline) bool {
+	position := s.versions[st.stream]
+	if s.isInitial(l, st) {
+		return false
+	}
+	if l.Op == change.Delete {
+		gap := s.gapOf(l, st)
+		return gap != nil && gap.To.Compare(position) > 0
+	}
+	return l.ResourceVersion.Compare(position) > 0
+}
