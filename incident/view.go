@@ -11,6 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/query"
+	"kubecdc/query/difference"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -23,14 +25,14 @@ type View struct {
 // Entry is a change, or several that are folded.
 type Entry struct {
 	Time  time.Time
-	Event *query.Event // a change, without bodies, or nil
-	Lines []query.Line // what an update changed
-	Cause string       // why an object was deleted, or empty
-	Fold  *Fold        // several changes, or nil
+	Event *query.Event      // a change, without bodies, or nil
+	Lines []difference.Line // what an update changed
+	Cause string            // why an object was deleted, or empty
+	Fold  *Fold             // several changes, or nil
 
 	seen     time.Time
 	version  change.ResourceVersion
-	deletion *query.Deletion
+	deletion *who.Deletion
 }
 
 // Builder makes a view of changes, which it gets in the order of the log.
@@ -81,7 +83,7 @@ func (b *Builder) Add(l *sinks.Logged, e *query.Event) error {
 		return nil
 	}
 	if l.Op == change.Delete {
-		now.deletion = query.DeletionOf(l, e.By)
+		now.deletion = who.DeletionOf(l, e.By)
 	}
 	e.Before, e.After = nil, nil
 	b.entries = append(b.entries, now)
@@ -109,11 +111,11 @@ func (b *Builder) has(uid string) bool {
 }
 
 // lines returns what an update changed. It returns nil for a change of the status, which is known without a comparison.
-func (b *Builder) lines(l *sinks.Logged, e *query.Event) ([]query.Line, error) {
+func (b *Builder) lines(l *sinks.Logged, e *query.Event) ([]difference.Line, error) {
 	if !b.AllFields && onlyStatus(string(l.Provenance.Fields)) {
 		return nil, nil
 	}
-	return query.Lines(e.Before, e.After, b.AllFields)
+	return difference.Lines(e.Before, e.After, b.AllFields)
 }
 
 // onlyStatus reports whether a list of changed fields has only the status.
@@ -129,7 +131,7 @@ func onlyStatus(fields string) bool {
 func isStatus(path string) bool { return path == "status" || strings.HasPrefix(path, "status.") }
 
 // isConsequence reports whether components write a field when another one changes: the status, a Pod's node, a Deployment's revision.
-func isConsequence(line query.Line) bool {
+func isConsequence(line difference.Line) bool {
 	const revision = `"deployment.kubernetes.io/revision"`
 	switch path := line.Path; path {
 	case "", "spec.nodeName", "metadata.annotations[" + revision + "]":
@@ -142,8 +144,8 @@ func isConsequence(line query.Line) bool {
 }
 
 // AreConsequences reports whether components write all fields of a difference when others change.
-func AreConsequences(lines []query.Line) bool {
-	return !slices.ContainsFunc(lines, func(line query.Line) bool { return !isConsequence(line) })
+func AreConsequences(lines []difference.Line) bool {
+	return !slices.ContainsFunc(lines, func(line difference.Line) bool { return !isConsequence(line) })
 }
 
 // consequences are resources that are made of others.
@@ -151,14 +153,14 @@ var consequences = []string{"endpoints", "endpointslices.discovery.k8s.io"}
 
 // follows reports whether a change followed others by itself: one of a status, or of an object that another one controls. What a person may
 // have done to the latter does not.
-func follows(l *sinks.Logged, e *query.Event, lines []query.Line, own *owner) bool {
+func follows(l *sinks.Logged, e *query.Event, lines []difference.Line, own *owner) bool {
 	consequent := l.Op == change.Update && e.Before != nil && AreConsequences(lines)
 	return consequent || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
 }
 
 // isPersons reports whether a person may have made a change, or have asked for it. Users of components begin with "system:". If no user is
 // known, only kubectl's field managers show a person.
-func isPersons(w *query.Who, managers []string) bool {
+func isPersons(w *who.Who, managers []string) bool {
 	if isUnknown(w) {
 		return slices.ContainsFunc(managers, func(name string) bool { return strings.HasPrefix(name, "kubectl") })
 	}
@@ -170,21 +172,21 @@ func isPersons(w *query.Who, managers []string) bool {
 }
 
 // begins reports whether an update is only the beginning of a deletion, or a step of it.
-func begins(lines []query.Line) bool {
-	return len(lines) > 0 && !slices.ContainsFunc(lines, func(line query.Line) bool { return !strings.HasPrefix(line.Path, "metadata.deletion") })
+func begins(lines []difference.Line) bool {
+	return len(lines) > 0 && !slices.ContainsFunc(lines, func(line difference.Line) bool { return !strings.HasPrefix(line.Path, "metadata.deletion") })
 }
 
 // End returns the view of all changes. It reads why objects were deleted.
 func (b *Builder) End(ctx context.Context, r sinks.Reader) (*View, error) {
 	v := &View{Unnamed: map[change.Op]int{}}
-	var deletions []*query.Deletion
+	var deletions []*who.Deletion
 	gone := map[string]bool{}
 	for _, e := range b.entries {
 		if e.deletion != nil {
 			deletions, gone[e.Event.UID] = append(deletions, e.deletion), true
 		}
 	}
-	if err := query.Causes(ctx, r, deletions); err != nil {
+	if err := who.Causes(ctx, r, deletions); err != nil {
 		return nil, err
 	}
 	for _, e := range b.entries {
@@ -213,8 +215,8 @@ func (b *Builder) End(ctx context.Context, r sinks.Reader) (*View, error) {
 	return v, nil
 }
 
-func isUnknown(w *query.Who) bool {
-	return w == nil || w.Grade == query.Manager || w.Grade == query.Unknown
+func isUnknown(w *who.Who) bool {
+	return w == nil || w.Grade == who.Manager || w.Grade == who.Unknown
 }
 
 func (e *Entry) isListed() bool { return e.Fold != nil && e.Fold.Listed }

@@ -11,6 +11,7 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/incident"
 	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -62,7 +63,7 @@ func (h *happenings) next(t *testing.T) (isHers bool) {
 		t.Fatal(err)
 	}
 	if user != "" {
-		e.By = &query.Who{Grade: query.Exact, User: user}
+		e.By = &who.Who{Grade: who.Exact, User: user}
 	}
 	if err := h.b.Add(l, e); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -41,9 +41,9 @@ func TestWhatCausedADeletion(t *testing.T) {
 		if before == "" {
 			before = fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":%q,"uid":%q}]}}`, tc.owner, tc.uid)
 		}
-		d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop",
+		d := who.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop",
 			Name: "web-1", Before: []byte(before), Time: minute(tc.minute)}}, nil)
-		if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != tc.want {
+		if err := who.Causes(t.Context(), l, []*who.Deletion{d}); err != nil || d.Cause != tc.want {
 			t.Errorf("%+v: %q, %v", tc, d.Cause, err)
 		}
 	}
@@ -60,10 +60,10 @@ func TestACascadeThatWasReadLate(t *testing.T) {
 		if behind := change.BehindControl("replicasets.apps", "", minute(0), minute(10)); isLate {
 			l.controls = append(l.controls, &behind)
 		}
-		d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop", Name: "web-1",
+		d := who.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop", Name: "web-1",
 			Before: []byte(`{"metadata":{"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"rs-1"}]}}`),
-			Time:   minute(12)}}, &query.Who{})
-		if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != want {
+			Time:   minute(12)}}, &who.Who{})
+		if err := who.Causes(t.Context(), l, []*who.Deletion{d}); err != nil || d.Cause != want {
 			t.Errorf("late: %t: %q, %v", isLate, d.Cause, err)
 		}
 	}
@@ -82,20 +82,20 @@ func TestADeletionBeforeItsOwners(t *testing.T) {
 		c.ResourceVersion = change.VersionOf(uint64(c.Time.Sub(began)/time.Minute) * 100)
 	}
 	const owned = `{"metadata":{"creationTimestamp":"2026-06-01T12:%s:00Z","ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","uid":"rs-1"}]}}`
-	person, collector := &query.Who{Grade: query.Exact, User: "bob"}, &query.Who{Grade: query.Exact, User: "system:serviceaccount:kube-system:generic-garbage-collector"}
+	person, collector := &who.Who{Grade: who.Exact, User: "bob"}, &who.Who{Grade: who.Exact, User: "system:serviceaccount:kube-system:generic-garbage-collector"}
 	for _, tc := range []struct {
 		seen      time.Duration
 		version   change.ResourceVersion
 		created   string
 		inferred  bool
-		requester *query.Who
+		requester *who.Who
 		want      string
 	}{
 		{10*time.Minute - time.Millisecond, "1001", "05", false, nil, "with its owner ReplicaSet web"}, // its stream was read sooner
 		{10*time.Minute + time.Millisecond, "999", "05", false, nil, ""},
 		{10*time.Minute - time.Millisecond, "1001", "05", true, nil, ""}, // the version is the object's
 		{12 * time.Minute, "1200", "05", false, nil, "with its owner ReplicaSet web"}, {12 * time.Minute, "1200", "05", false, person, ""},
-		{12 * time.Minute, "1200", "05", false, &query.Who{Grade: query.Unknown, AskedBy: person}, ""},
+		{12 * time.Minute, "1200", "05", false, &who.Who{Grade: who.Unknown, AskedBy: person}, ""},
 		{12 * time.Minute, "1200", "05", false, collector, "with its owner ReplicaSet web"},
 		{42 * time.Minute, "3900", "20", true, nil, "with its owner ReplicaSet web"}, {42 * time.Minute, "4200", "41", false, nil, "with its owner ReplicaSet web"},
 	} {
@@ -107,9 +107,9 @@ func TestADeletionBeforeItsOwners(t *testing.T) {
 					want = "with its namespace"
 				}
 			}
-			d := query.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop", Name: "web-1",
+			d := who.DeletionOf(&sinks.Logged{Change: change.Change{Stream: change.ParseStream("pods"), Op: change.Delete, Namespace: "shop", Name: "web-1",
 				Before: []byte(before), Time: began.Add(tc.seen), ResourceVersion: tc.version, Inferred: tc.inferred}}, tc.requester)
-			if err := query.Causes(t.Context(), l, []*query.Deletion{d}); err != nil || d.Cause != want {
+			if err := who.Causes(t.Context(), l, []*who.Deletion{d}); err != nil || d.Cause != want {
 				t.Errorf("%+v, owned: %t: %q, want %q, %v", tc, isOwned, d.Cause, want, err)
 			}
 		}

@@ -3,6 +3,7 @@ package query
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // IncompleteError lists what an answer may lack.

@@ -8,6 +8,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"kubecdc/change"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -37,7 +38,7 @@ func NewFilter(expression string) (*Filter, error) {
 
 // Selects reports whether the expression is true for a change. It returns an error for a change to which the expression does not
 // apply, for instance if the object lacks a field that it names.
-func (f *Filter) Selects(l *sinks.Logged, requester *Who) (bool, error) {
+func (f *Filter) Selects(l *sinks.Logged, requester *who.Who) (bool, error) {
 	before, err1 := image(l.Before)
 	after, err2 := image(l.After)
 	if err := errors.Join(err1, err2); err != nil {

@@ -6,6 +6,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/provenance"
+	"kubecdc/query/difference"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -24,14 +26,14 @@ type Event struct {
 	Seen     time.Time         `json:"seen"`
 	Logged   time.Time         `json:"logged"`
 	Managers []string          `json:"managers,omitempty"` // the field managers that made the change; empty: not known
-	By       *Who              `json:"by,omitempty"`       // nil: the question asks for no requesters
+	By       *who.Who          `json:"by,omitempty"`       // nil: the question asks for no requesters
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
 	Late     bool              `json:"late,omitempty"`     // Time is when the exporter saw it, and it may have happened long before
 	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the object after it.
-	Patch         []Operation `json:"patch,omitempty"`
-	Note          string      `json:"note,omitempty"` // why there is no Patch
-	Before, After []byte      `json:"-"`
+	Patch         []difference.Operation `json:"patch,omitempty"`
+	Note          string                 `json:"note,omitempty"` // why there is no Patch
+	Before, After []byte                 `json:"-"`
 }
 
 // EventMaker makes events of changes.
@@ -77,7 +79,7 @@ func (t *EventMaker) Event(l *sinks.Logged) (*Event, error) {
 	}
 	var err error
 	if l.Op == change.Update && e.Before != nil && !t.NoPatch {
-		e.Patch, err = Patch(e.Before, e.After)
+		e.Patch, err = difference.Patch(e.Before, e.After)
 	}
 	return e, err
 }

@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -548,7 +549,7 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 		for range 40 {
 			moment := m.moment()
 			want, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
-			var twice *query.TwoStatesError
+			var twice *timeline.TwoStatesError
 			if errors.As(err, &twice) {
 				continue
 			}
@@ -572,9 +573,9 @@ func TestALogThatFindsStatesAnswersAlike(t *testing.T) {
 // A log loses its end. New batches have the numbers of the lost ones, and a follower reads them. It returns the error of a read that fails.
 func TestAFollowedLogLosesItsEnd(t *testing.T) {
 	l := &log{}
-	follower := query.NewFollower(l)
+	follower := timeline.NewFollower(l)
 	end := func() string {
-		pages, err := opened(t, follower, query.Target{})
+		pages, err := opened(t, follower, timeline.Target{})
 		must(t, err)
 		return string(pages.Coverage[0].UpTo)
 	}
@@ -594,7 +595,7 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 		}
 	}
 	l.failed = errors.New("the disk")
-	if _, err := opened(t, follower, query.Target{}); !errors.Is(err, l.failed) {
+	if _, err := opened(t, follower, timeline.Target{}); !errors.Is(err, l.failed) {
 		t.Errorf("a read that fails: %v", err)
 	}
 	if l.failed = nil; end() != "30" {
@@ -603,10 +604,10 @@ func TestAFollowedLogLosesItsEnd(t *testing.T) {
 }
 
 // opened returns the pages of a followed log's pods.
-func opened(t *testing.T, f *query.Follower, moment query.Target) (*query.Pages, error) {
+func opened(t *testing.T, f *timeline.Follower, moment timeline.Target) (*query.Pages, error) {
 	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	found, err := f.At(t.Context(), question.Resources, moment)
+	found, err := f.Moment(t.Context(), question.Resources, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -627,11 +628,11 @@ func (l counted) Controls(ctx context.Context, since time.Time, inFull func(*sin
 }
 
 // wantAlike wants the same answer about a moment from a followed log as from one that is read from its start.
-func (m *model) wantAlike(t *testing.T, seed uint64, f *query.Follower, l sinks.Reader, moment query.Target) {
+func (m *model) wantAlike(t *testing.T, seed uint64, f *timeline.Follower, l sinks.Reader, moment timeline.Target) {
 	t.Helper()
 	states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
 	pages, alike := opened(t, f, moment)
-	var twice *query.TwoStatesError
+	var twice *timeline.TwoStatesError
 	if errors.As(err, &twice) && alike != nil && alike.Error() == err.Error()[len(moment.String()+": "):] {
 		return
 	}
@@ -656,15 +657,15 @@ func (m *model) wantAlike(t *testing.T, seed uint64, f *query.Follower, l sinks.
 }
 
 // moment returns a random moment of the log.
-func (m *model) moment() query.Target {
-	target := query.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
+func (m *model) moment() timeline.Target {
+	target := timeline.Target{Happened: began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))}
 	switch m.IntN(6) {
 	case 0:
-		return query.Target{Logged: target.Happened}
+		return timeline.Target{Logged: target.Happened}
 	case 5:
-		return query.Target{Batch: &moment.Batch{Number: 1 + m.Uint64N(m.number)}}
+		return timeline.Target{Batch: &moment.Batch{Number: 1 + m.Uint64N(m.number)}}
 	case 1, 2:
-		return query.Target{Version: change.VersionOf(uint64(m.version()))}
+		return timeline.Target{Version: change.VersionOf(uint64(m.version()))}
 	}
 	return target
 }
@@ -678,22 +679,22 @@ func TestAFollowedLogAnswersAlike(t *testing.T) {
 	for seed := range uint64(100) {
 		m, quick := newModel(seed), &atomic.Int64{}
 		l := stateLog{m.log, quick}
-		f := query.NewFollower(l)
+		f := timeline.NewFollower(l)
 		for range 4 {
 			for _, step := range []func(){func() { m.watch(1 + m.IntN(5)) }, m.outage, m.behind, m.lag} {
 				step()
-				m.wantAlike(t, seed, f, l, query.Target{})
+				m.wantAlike(t, seed, f, l, timeline.Target{})
 				for range 3 {
 					m.wantAlike(t, seed, f, l, m.moment())
 				}
-				end, err := f.At(t.Context(), []string{"pods"}, query.Target{})
+				end, err := f.Moment(t.Context(), []string{"pods"}, timeline.Target{})
 				must(t, err)
 				if cut, err := m.log.CutAt(t.Context(), time.Time{}); err != nil || cut.Batches[0] != end.Cut.Batches[0] {
 					t.Fatalf("seed %d: the end is at batch %d, want %d; %v", seed, end.Cut.Batches[0], cut.Batches[0], err)
 				}
 			}
 		}
-		fresh := query.NewFollower(l) // which has read more by spans
+		fresh := timeline.NewFollower(l) // which has read more by spans
 		for range 20 {
 			m.wantAlike(t, seed, fresh, l, m.moment())
 		}
@@ -709,8 +710,8 @@ func TestAMomentReadsFewRecords(t *testing.T) {
 			m.outage()
 		}
 		l := stateLog{m.log, quick}
-		f := query.NewFollower(counted{l, &few})
-		m.wantAlike(t, seed, f, l, query.Target{})
+		f := timeline.NewFollower(counted{l, &few})
+		m.wantAlike(t, seed, f, l, timeline.Target{})
 		first, asked := few, 100
 		for few = 0; asked > 0; asked-- {
 			m.wantAlike(t, seed, f, counted{l, &all}, m.moment())
@@ -730,9 +731,9 @@ func TestManyAskAFollowedLog(t *testing.T) {
 		m.outage()
 	}
 	l.log = m.log
-	f := query.NewFollower(l)
+	f := timeline.NewFollower(l)
 	for range 8 {
-		moments := []query.Target{m.moment(), {}, m.moment(), m.moment()}
+		moments := []timeline.Target{m.moment(), {}, m.moment(), m.moment()}
 		t.Run("client", func(t *testing.T) {
 			t.Parallel()
 			for _, moment := range moments {
@@ -833,11 +834,11 @@ func (m *model) ask(t *testing.T, seed uint64) bool {
 	if m.IntN(4) > 0 {
 		when = when.Truncate(time.Second)
 	}
-	moment, belongs := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
+	moment, belongs := timeline.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
 	logged := m.IntN(4) == 0
 	switch {
 	case logged:
-		moment = query.Target{Logged: when}
+		moment = timeline.Target{Logged: when}
 	case m.IntN(4) == 0:
 		return m.askVersion(t, seed, m.version())
 	}
@@ -903,9 +904,9 @@ func (m *model) isUndone(p past, history int) bool {
 
 // askVersion asks for a version. If several histories have it, and had other states then, the answer is an error that says when.
 func (m *model) askVersion(t *testing.T, seed uint64, revision int) bool {
-	moment := query.Target{Version: change.VersionOf(uint64(revision))}
+	moment := timeline.Target{Version: change.VersionOf(uint64(revision))}
 	states, err := query.ReadStates(t.Context(), m.log, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
-	var twice *query.TwoStatesError
+	var twice *timeline.TwoStatesError
 	if errors.As(err, &twice) {
 		return false
 	}

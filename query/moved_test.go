@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -21,14 +22,14 @@ func TestAMovedTimeIsTheLastCertainOne(t *testing.T) {
 			m.outage()
 		}
 		m.watch(3)
-		read := func(moment query.Target) *query.State {
+		read := func(moment timeline.Target) *query.State {
 			states, err := query.ReadStates(t.Context(), m.log, question, moment)
 			must(t, err)
 			return states[0]
 		}
 		for range 40 {
 			when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute)))).Truncate(time.Second)
-			s := read(query.Target{Happened: when, Back: query.MostBack})
+			s := read(timeline.Target{Happened: when, Back: timeline.MostBack})
 			answered := s.Moment.Happened
 			if len(s.Missing) > 0 {
 				refused++
@@ -40,11 +41,11 @@ func TestAMovedTimeIsTheLastCertainOne(t *testing.T) {
 			if answered.Equal(when) {
 				continue
 			}
-			if moved++; answered.After(when) || when.Sub(answered) > query.MostBack {
+			if moved++; answered.After(when) || when.Sub(answered) > timeline.MostBack {
 				t.Fatalf("seed %d: %s is moved to %s", seed, when, answered)
 			}
 			for later := when; moved%10 == 0 && later.After(answered); later = later.Add(-time.Second) {
-				if len(read(query.Target{Happened: later}).Missing) == 0 {
+				if len(read(timeline.Target{Happened: later}).Missing) == 0 {
 					t.Errorf("seed %d: %s is moved to %s, and %s is certain", seed, when, answered, later)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -33,9 +34,9 @@ type Page struct {
 }
 
 // OpenPages finds out what a log can tell of one resource at a moment. known is what its follower says about the moment.
-func OpenPages(ctx context.Context, follower *Follower, known *Set, q Question, moment Target) (*Pages, error) {
+func OpenPages(ctx context.Context, follower *timeline.Follower, known *timeline.Set, q Question, moment timeline.Target) (*Pages, error) {
 	log := follower.Log
-	f, state, err := newStateReader(ctx, log, known, follower.At, q, moment)
+	f, state, err := newStateReader(ctx, log, known, follower.Moment, q, moment)
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +47,8 @@ func OpenPages(ctx context.Context, follower *Follower, known *Set, q Question, 
 		state.Coverage[i].Missing = slices.Clip(state.Coverage[i].Missing)
 	}
 	p := &Pages{State: state, log: log, query: q.Query(), namespace: q.Namespace, found: f}
-	p.Missing, p.Current = p.doubts(f), known.current()
-	p.Shown, err = known.shownTime(ctx, log, state.Coverage)
+	p.Missing, p.Current = p.doubts(f), known.Current()
+	p.Shown, err = known.ShownTime(ctx, log, state.Coverage)
 	return p, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/internal/fault"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/test/sinktest"
 )
@@ -300,7 +301,7 @@ func TestStatesOfMoments(t *testing.T) {
 	} {
 		moment, err := (moment.Times | moment.Versions | moment.Checkpoints).Parse(tc.moment, minute(9))
 		must(t, err)
-		states, err := query.ReadStates(t.Context(), newLog().busy(), query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.TargetOf(moment, tc.logged))
+		states, err := query.ReadStates(t.Context(), newLog().busy(), query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, timeline.TargetOf(moment, tc.logged))
 		must(t, err)
 		missing := strings.Join(states[0].Missing, "\n")
 		if got := names(t, states[0]); got != tc.want || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
@@ -311,7 +312,7 @@ func TestStatesOfMoments(t *testing.T) {
 
 // The answer names each object that changed in a gap, at an unknown version.
 func TestAnObjectThatChangedInAGapIsNamed(t *testing.T) {
-	states, err := query.ReadStates(t.Context(), newLog(), query.Question{}, query.Target{Version: "400"})
+	states, err := query.ReadStates(t.Context(), newLog(), query.Question{}, timeline.Target{Version: "400"})
 	must(t, err)
 	for _, want := range []string{"pods shop/b: it was updated at an unknown", "pods shop/x: it was deleted at an unknown"} {
 		if !slices.ContainsFunc(states[0].Missing, func(m string) bool { return strings.HasPrefix(m, want) }) {
@@ -330,7 +331,7 @@ func TestStatesAfterRetention(t *testing.T) {
 				c.Before = nil
 			}
 		}
-		states, err := query.ReadStates(t.Context(), l, query.Question{}, query.Target{Version: "205"}, query.Target{Version: "105"})
+		states, err := query.ReadStates(t.Context(), l, query.Question{}, timeline.Target{Version: "205"}, timeline.Target{Version: "105"})
 		must(t, err)
 		want, missing := "a@110 b@20 x@30", ""
 		if !before {
@@ -347,19 +348,19 @@ func TestStatesAfterRetention(t *testing.T) {
 }
 
 func TestUnknownMoments(t *testing.T) {
-	ask := func(moment query.Target, resources ...string) error {
+	ask := func(moment timeline.Target, resources ...string) error {
 		_, err := query.ReadStates(t.Context(), newLog(), query.Question{Objects: sinks.Objects{Resources: resources}}, moment)
 		return err
 	}
-	if err := ask(query.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotRetained) ||
+	if err := ask(timeline.Target{Batch: &moment.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotRetained) ||
 		!strings.Contains(err.Error(), "its last one is 6") {
 		t.Error(err)
 	}
-	if err := ask(query.Target{Batch: &moment.Batch{Slot: 7, Number: 1}}); !errors.Is(err, sinks.ErrNotRetained) {
+	if err := ask(timeline.Target{Batch: &moment.Batch{Slot: 7, Number: 1}}); !errors.Is(err, sinks.ErrNotRetained) {
 		t.Error(err)
 	}
 	var none fault.Usage
-	if err := ask(query.Target{}, "nodes"); !errors.As(err, &none) {
+	if err := ask(timeline.Target{}, "nodes"); !errors.As(err, &none) {
 		t.Error(err)
 	}
 }
@@ -385,7 +386,7 @@ func TestBeforeItsCRDNothingOfAResourceExisted(t *testing.T) {
 		question(widgets, 6, change.Read, "w")
 		question(crds, 8, change.Create, "new.example.com")
 		question(widgets, 9, change.Create, "x")
-		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{widgets}}}, query.Target{Logged: minute(tc.moment + 1)})
+		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{widgets}}}, timeline.Target{Logged: minute(tc.moment + 1)})
 		must(t, err)
 		missing := strings.Join(states[0].Missing, "\n")
 		if names(t, states[0]) != "" || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
@@ -407,11 +408,11 @@ func TestNoStreamIsNoAnswer(t *testing.T) {
 	}
 	const want = "the log has no stream of pods in namespace other"
 	other := sinks.Objects{Resources: []string{"pods"}, Namespace: "other"}
-	states, err := query.ReadStates(t.Context(), l, query.Question{Objects: other}, query.Target{})
+	states, err := query.ReadStates(t.Context(), l, query.Question{Objects: other}, timeline.Target{})
 	if err != nil || len(states[0].Missing) != 1 || !strings.HasPrefix(states[0].Missing[0], want) {
 		t.Fatalf("the state of a namespace that was not exported: %d states, %v", len(states), err)
 	}
-	if _, missing, err := query.Covered(t.Context(), l, &other, time.Time{}); err != nil || len(missing) != 1 || !strings.HasPrefix(missing[0], want) {
+	if _, missing, err := timeline.Covered(t.Context(), l, &other, time.Time{}); err != nil || len(missing) != 1 || !strings.HasPrefix(missing[0], want) {
 		t.Errorf("the history lacks %q, %v", missing, err)
 	}
 }
@@ -478,14 +479,14 @@ func TestFilters(t *testing.T) {
 func TestALossIsMissingUntilItIsRecorded(t *testing.T) {
 	l := newLog()
 	l.lost = sinks.Unrecorded("records of pods were removed")
-	states, err := query.ReadStates(t.Context(), l, query.Question{}, query.Target{})
+	states, err := query.ReadStates(t.Context(), l, query.Question{}, timeline.Target{})
 	if err != nil || len(states[0].Missing) != 1 || !strings.Contains(states[0].Missing[0], "pods: records of pods were removed") {
 		t.Errorf("the state lacks %q, %v", states[0].Missing, err)
 	}
-	if _, missing, err := query.Covered(t.Context(), l, &sinks.Objects{}, time.Time{}); err != nil || !strings.Contains(strings.Join(missing, "\n"), "removed") {
+	if _, missing, err := timeline.Covered(t.Context(), l, &sinks.Objects{}, time.Time{}); err != nil || !strings.Contains(strings.Join(missing, "\n"), "removed") {
 		t.Errorf("the history lacks %q, %v", missing, err)
 	}
-	if _, missing, err := query.TailStart(t.Context(), l, nil, query.Target{Logged: minute(1)}); err != nil || len(missing) != 1 {
+	if _, missing, err := query.TailStart(t.Context(), l, nil, timeline.Target{Logged: minute(1)}); err != nil || len(missing) != 1 {
 		t.Errorf("the tail lacks %q, %v", missing, err)
 	}
 }
@@ -495,19 +496,19 @@ func TestAChangeThatWasReadLate(t *testing.T) {
 	l := newLog()
 	behind := change.BehindControl("pods", "", minute(2), minute(3))
 	l.controls = append(l.controls, &behind)
-	coverage, _, err := query.Covered(t.Context(), l, &sinks.Objects{Resources: []string{"pods"}}, time.Time{})
+	coverage, _, err := timeline.Covered(t.Context(), l, &sinks.Objects{Resources: []string{"pods"}}, time.Time{})
 	if err != nil || len(coverage) != 1 {
 		t.Fatalf("%d streams, %v", len(coverage), err)
 	}
 	for seen, want := range map[time.Time]bool{minute(2): false, minute(2).Add(time.Second): true, minute(3): true, minute(4): false} {
-		since, err := query.LateSince(t.Context(), l, seen)
+		since, err := timeline.LateSince(t.Context(), l, seen)
 		must(t, err)
 		for _, isDated := range []bool{false, true} {
 			c := changed(change.Delete, "a", 9, 8)
 			if c.Time = seen; isDated {
 				c.Op, c.Provenance = change.Create, change.Provenance{Time: minute(2), Source: change.FromCreationTimestamp}
 			}
-			for how, late := range map[string]func(*sinks.Logged) bool{"all": query.LateAmong(coverage).Has, "since then": since.Has} {
+			for how, late := range map[string]func(*sinks.Logged) bool{"all": timeline.LateAmong(coverage).Has, "since then": since.Has} {
 				events := query.EventMaker{ReadLate: late}
 				if e, err := events.Event(&c); err != nil || e.Late != (want && !isDated) {
 					t.Errorf("by the records %s a change that was seen at %s, dated: %t, is late: %t, %v", how, seen, isDated, e.Late, err)
@@ -524,7 +525,7 @@ func TestAGapBeforeTheQuestion(t *testing.T) {
 	gap.TimeMs = minute(2).UnixMilli()
 	l.controls = append(l.controls, &gap)
 	for since, want := range map[time.Time]int{{}: 2, minute(2): 2, minute(3): 1} { // the log has another gap, later
-		coverage, missing, err := query.Covered(t.Context(), l, &sinks.Objects{Resources: []string{"pods"}}, since)
+		coverage, missing, err := timeline.Covered(t.Context(), l, &sinks.Objects{Resources: []string{"pods"}}, since)
 		if err != nil || len(missing) != want || len(coverage) != 1 || len(coverage[0].Gaps) != want {
 			t.Errorf("since %s: %q, %v", since, missing, err)
 		}
@@ -550,14 +551,14 @@ func TestTheTimesOfARestore(t *testing.T) {
 	l.busy()
 	const twice = "pods: etcd was restored from a backup, and resourceVersion 425 stands for the states at 2026-06-01T12:03:00Z and 2026-06-01T12:06:00Z"
 	for _, tc := range []struct {
-		target        query.Target
+		target        timeline.Target
 		want, missing string
 	}{
-		{query.Target{Happened: minute(3)}, "b@20 c@220 d@330 x@30", ""}, {query.Target{Happened: minute(4)}, "c@220 d@420 x@30", ""},
-		{query.Target{Happened: minute(5)}, "c@220 d@420 x@30", "then etcd was restored from a backup"}, {query.Target{Happened: minute(6)}, "b@20 c@220 d@330 x@30", ""},
-		{query.Target{Happened: minute(7)}, "b@20 c@220 d@330 x@420", ""}, {query.Target{Version: "220"}, "b@20 c@220 x@30", ""},
-		{query.Target{Version: "425"}, "", twice}, {query.Target{Version: "340"}, "", "resourceVersion 340 stands for the states"},
-		{query.Target{Logged: minute(5)}, "c@220 d@420 x@30", "lacks what followed"}, {query.Target{}, "b@20 c@220 d@330 x@420", ""},
+		{timeline.Target{Happened: minute(3)}, "b@20 c@220 d@330 x@30", ""}, {timeline.Target{Happened: minute(4)}, "c@220 d@420 x@30", ""},
+		{timeline.Target{Happened: minute(5)}, "c@220 d@420 x@30", "then etcd was restored from a backup"}, {timeline.Target{Happened: minute(6)}, "b@20 c@220 d@330 x@30", ""},
+		{timeline.Target{Happened: minute(7)}, "b@20 c@220 d@330 x@420", ""}, {timeline.Target{Version: "220"}, "b@20 c@220 x@30", ""},
+		{timeline.Target{Version: "425"}, "", twice}, {timeline.Target{Version: "340"}, "", "resourceVersion 340 stands for the states"},
+		{timeline.Target{Logged: minute(5)}, "c@220 d@420 x@30", "lacks what followed"}, {timeline.Target{}, "b@20 c@220 d@330 x@420", ""},
 	} {
 		states, err := query.ReadStates(t.Context(), l, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, tc.target)
 		if err != nil {
@@ -589,7 +590,7 @@ func TestARestoreBringsAnObjectBackUnderItsName(t *testing.T) {
 		others(changed(change.Delete, "n", 310, 310), "2", "g"), others(changed(change.Create, "n", 110, 0), "1", "g"))
 	l.batch(5, nil)
 	l.batch(6, nil, others(changed(change.Delete, "n", 690, 110), "1", ""))
-	states, err := query.ReadStates(t.Context(), stateLog{l, &atomic.Int64{}}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, query.Target{Version: "650"})
+	states, err := query.ReadStates(t.Context(), stateLog{l, &atomic.Int64{}}, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, timeline.Target{Version: "650"})
 	must(t, err)
 	if got := names(t, states[0]); got != "a@10 b@20 n@110 x@30" || len(states[0].Missing) > 0 {
 		t.Errorf("%s lacks %q", got, states[0].Missing)

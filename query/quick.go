@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"kubecdc/change"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -57,11 +58,11 @@ func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
 	if f.start = f.timelines.Cut; f.timelines.Cut != nil {
 		return nil
 	}
-	position := f.timelines.safePosition()
+	position := f.timelines.SafePosition()
 	if position.Version == "" {
 		return nil
 	}
-	cut, err := r.CutAt(ctx, f.timelines.timeBefore(position))
+	cut, err := r.CutAt(ctx, f.timelines.TimeBefore(position))
 	if err == nil {
 		f.start = &cut
 	}
@@ -96,12 +97,12 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 
 // visitBase takes what there was before the moment.
 func (f *stateReader) visitBase(l *sinks.Logged) error {
-	st := f.timelines.streamOf(l)
+	st := f.timelines.StreamOf(l)
 	switch {
-	case st != nil && st.beginsAfterTarget():
+	case st != nil && st.BeginsAfterTarget():
 		return nil
 	case f.start.Has(l):
-		if era, _ := f.timelines.compareEra(st, l); st == nil || era > 0 || f.timelines.orderOf(l, st) != before {
+		if era, _ := f.timelines.CompareEra(st, l); st == nil || era > 0 || f.timelines.OrderOf(l, st) != timeline.Before {
 			return errStop
 		}
 	}
@@ -119,7 +120,7 @@ func unlessScan(err error) error {
 // wants reports whether the images of a change say something about the moment. Once it returns false for an object, it need not
 // be asked again about that object.
 func (f *stateReader) wants(l *sinks.Logged) bool {
-	st := f.timelines.streamOf(l)
+	st := f.timelines.StreamOf(l)
 	o := f.object(l, st)
 	if o == nil {
 		return true // later changes may be in the moment's era
@@ -127,7 +128,7 @@ func (f *stateReader) wants(l *sinks.Logged) bool {
 	if o.phase == decided {
 		return false
 	}
-	if f.timelines.orderOf(l, st) == before || o.phase == unread && (l.Op == change.Update || l.Op == change.Delete) {
+	if f.timelines.OrderOf(l, st) == timeline.Before || o.phase == unread && (l.Op == change.Update || l.Op == change.Delete) {
 		return true
 	}
 	f.addRecord(&record{Logged: l}) // the object is already known, or did not exist, so the images are not needed

@@ -1,3 +1,8 @@
+// Package query answers questions about the past from the log alone: a state at a moment, an object's history, and a tail.
+//
+// Each answer says from where to where it is complete, and what it lacks. That may be pruned or compacted changes, gaps that were
+// not recovered, or the time before the first list. The control records show this (timeline). The package reads through sinks.Reader.
+// It knows no sink, no checkpoint and no API server.
 package query
 
 import (
@@ -14,6 +19,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -25,8 +32,8 @@ type Question struct {
 
 // State is the state of resources at a moment.
 type State struct {
-	Moment   Target
-	Coverage []Coverage
+	Moment   timeline.Target
+	Coverage []timeline.Coverage
 	Missing  []string // what the answer may lack; empty: it is complete
 	objects  map[string]*object
 	labelled *sinks.Labelled // which objects the question selects
@@ -44,11 +51,11 @@ type Object struct {
 
 // ReadStates reads the records of the resources once, and returns their state at each moment. If an object's last record by a
 // moment is pruned, its state is the before-image of the next record.
-func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
-	return readStates(ctx, r, readsAll(r), q, moments...)
+func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...timeline.Target) ([]*State, error) {
+	return readStates(ctx, r, timeline.ReadsAll(r), q, moments...)
 }
 
-func readStates(ctx context.Context, r sinks.Reader, all controls, q Question, moments ...Target) ([]*State, error) {
+func readStates(ctx context.Context, r sinks.Reader, all timeline.Source, q Question, moments ...timeline.Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader
 	labelled, err := q.Labelled()
@@ -122,7 +129,7 @@ func Differences(a, b *State, visit func(before, after *Object) error) error {
 
 // UsersBetween returns the users whose requests are known to have made a version of an object after one state, up to another. If
 // before is nil, it begins at the creation. If after is nil, it ends with the object.
-func UsersBetween(q *Requests, before, after *Object) []string {
+func UsersBetween(q *who.Requests, before, after *Object) []string {
 	var from, to change.ResourceVersion
 	o := after
 	if before != nil {

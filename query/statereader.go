@@ -11,12 +11,13 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"kubecdc/change"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
 // stateReader finds the last state of each object by the moment.
 type stateReader struct {
-	timelines  *Set
+	timelines  *timeline.Set
 	unrecorded map[change.StreamID]bool // streams without control records
 	start      *sinks.Cut               // at which objects are read first, or nil if every change must be read
 	objects    map[string]*object
@@ -24,13 +25,13 @@ type stateReader struct {
 }
 
 // newStateReader returns a reader of the state at a moment, and what the log can tell of it.
-func newStateReader(ctx context.Context, r sinks.Reader, s *Set, all controls, q Question, moment Target) (*stateReader, *State, error) {
-	covered, err := s.cover(q.Namespace)
+func newStateReader(ctx context.Context, r sinks.Reader, s *timeline.Set, all timeline.Source, q Question, moment timeline.Target) (*stateReader, *State, error) {
+	covered, err := s.Cover(q.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = s.checkBackups(covered, func(resource string, logged time.Time) (change.ResourceVersion, error) {
-		then, err := readStates(ctx, r, all, Question{Objects: sinks.Objects{Resources: []string{resource}}}, Target{Logged: logged})
+	err = s.CheckBackups(covered, func(resource string, logged time.Time) (change.ResourceVersion, error) {
+		then, err := readStates(ctx, r, all, Question{Objects: sinks.Objects{Resources: []string{resource}}}, timeline.Target{Logged: logged})
 		if err != nil {
 			return "", err
 		}
@@ -44,7 +45,7 @@ func newStateReader(ctx context.Context, r sinks.Reader, s *Set, all controls, q
 	if err := state.findUnserved(ctx, r, all); err != nil {
 		return nil, nil, err
 	}
-	if err := s.date(ctx, r, &q.Objects, covered); err != nil {
+	if err := s.Date(ctx, r, &q.Objects, covered); err != nil {
 		return nil, nil, err
 	}
 	return f, state, f.plan(ctx, r)
@@ -66,7 +67,7 @@ func (f *stateReader) addDoubts(state *State, namespace string) {
 		state.Missing = append(state.Missing, c.Missing...)
 	}
 	if len(state.Coverage) == 0 && len(f.unrecorded) == 0 {
-		state.Missing = append(state.Missing, f.timelines.noStream(namespace))
+		state.Missing = append(state.Missing, f.timelines.NoStream(namespace))
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.unrecorded)) {
 		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so it is unknown from where on "+
@@ -144,7 +145,7 @@ func (f *stateReader) addRecord(r *record) {
 	if f.noBodies {
 		r = r.withBodies()
 	}
-	st := f.timelines.streamOf(r.Logged)
+	st := f.timelines.StreamOf(r.Logged)
 	o := f.object(r.Logged, st)
 	if o == nil || o.phase == decided {
 		return
@@ -152,31 +153,31 @@ func (f *stateReader) addRecord(r *record) {
 	if st == nil {
 		f.unrecorded[r.Stream.ID()] = true
 	}
-	happened := f.timelines.orderOf(r.Logged, st)
-	if happened != before {
+	happened := f.timelines.OrderOf(r.Logged, st)
+	if happened != timeline.Before {
 		o.setNext(r)
-		if happened == unknown {
-			o.doubt = f.timelines.describeUnknown(r.Logged, st)
+		if happened == timeline.Unknown {
+			o.doubt = f.timelines.DescribeUnknown(r.Logged, st)
 		}
 		return
 	}
 	if r.Op == change.Delete && o.body != nil && o.uid != r.UID { // an older object: logs that find objects visit each uid once
 		return
 	}
-	era, _ := f.timelines.compareEra(st, r.Logged)
+	era, _ := f.timelines.CompareEra(st, r.Logged)
 	o.phase, o.doubt, o.inherited = seen, "", era < 0
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
 	o.partialStream = ""
-	if f.timelines.Cut != nil && st != nil && f.timelines.isAfterPosition(r.Logged, st) {
-		o.partialStream = st.stream
+	if f.timelines.Cut != nil && st != nil && f.timelines.IsAfterPosition(r.Logged, st) {
+		o.partialStream = st.Stream
 	}
 }
 
 // object returns what is known of a change's object. It returns nil if the change is from before the moment's era.
-func (f *stateReader) object(l *sinks.Logged, st *timeline) *object {
-	era, inherits := f.timelines.compareEra(st, l)
+func (f *stateReader) object(l *sinks.Logged, st *timeline.Timeline) *object {
+	era, inherits := f.timelines.CompareEra(st, l)
 	if era < 0 && !inherits { // the era's first list has the objects that still existed
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kubecdc/change"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -15,7 +16,7 @@ const definitions = "customresourcedefinitions.apiextensions.k8s.io"
 // findUnserved finds the streams without a list whose resource no CRD served at the moment, as the log shows. No objects existed
 // then, so the answer is complete. For a moment that is a resourceVersion it does nothing, since versions of two resources can't
 // be compared.
-func (s *State) findUnserved(ctx context.Context, r sinks.Reader, all controls) error {
+func (s *State) findUnserved(ctx context.Context, r sinks.Reader, all timeline.Source) error {
 	known, err := r.Resources(ctx)
 	if err != nil || s.Moment.Version != "" || !slices.Contains(known, definitions) {
 		return err

@@ -10,7 +10,8 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -213,15 +214,15 @@ func TestWhoIsRight(t *testing.T) {
 				a.log.controls = slices.DeleteFunc(a.log.controls, func(c *change.Control) bool { return c.Epoch == 0 })
 			}
 			all := a.logged()
-			q, err := query.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{})
+			q, err := who.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{})
 			must(t, err)
-			late, err := query.LateSince(t.Context(), a.log, time.Time{})
+			late, err := timeline.LateSince(t.Context(), a.log, time.Time{})
 			must(t, err)
 			q.Skips, q.Ignores = late.Skips, func(resource string, since time.Time, l *sinks.Logged) (bool, bool) {
 				may, known := late.Ignores(resource, since, l)
 				return may || !known && ignores, known
 			}
-			unset, err := query.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{}) // by somebody without the setting
+			unset, err := who.ReadRequests(t.Context(), a.log, &sinks.Objects{}, time.Time{}) // by somebody without the setting
 			must(t, err)
 			unset.Skips, unset.Ignores = late.Skips, late.Ignores
 			var before *made
@@ -251,23 +252,23 @@ func TestWhoIsRight(t *testing.T) {
 					since = before.version
 				}
 				mayBe := a.candidates(m, since)
-				if events == "policy" && m.asked != "" && m.asked != m.user && w.Grade == query.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
+				if events == "policy" && m.asked != "" && m.asked != m.user && w.Grade == who.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
 					t.Errorf("%s, and %s asked for it", name, m.asked)
 				}
 				certain := m.op == change.Create || a.owners[m.epoch].says && len(mayBe) == 1
-				if blind.Grade == query.Exact && (blind.User != m.user || !certain && m.gap == "") {
+				if blind.Grade == who.Exact && (blind.User != m.user || !certain && m.gap == "") {
 					t.Errorf("without the setting: %s %s; %s", blind.Grade, blind.Text(nil), name)
 				}
 				switch w.Grade {
-				case query.Exact:
+				case who.Exact:
 					if w.User != m.user || !certain && m.gap == "" {
 						t.Error(name)
 					}
-				case query.Probable:
+				case who.Probable:
 					if !slices.Contains(mayBe, w.User) || w.User != m.user {
 						t.Error(name)
 					}
-				case query.OneOf:
+				case who.OneOf:
 					if !slices.Contains(w.Users, m.user) {
 						t.Error(name)
 					}

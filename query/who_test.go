@@ -12,6 +12,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -59,7 +60,7 @@ type whoCase struct {
 func (c *whoCase) ask(t *testing.T) string {
 	t.Helper()
 	l := &auditedLog{records: c.requests}
-	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
 	must(t, err)
 	q.Ignores = func(string, time.Time, *sinks.Logged) (bool, bool) { return c.ignores, true }
 	c.change.Stream, c.change.Namespace, c.change.Name, c.change.UID = change.ParseStream("pods"), "shop", "a", "u"
@@ -189,7 +190,7 @@ func TestWhoMadeOrEndedAnObject(t *testing.T) {
 // Each late event is read once, when it has arrived. In a log without before-images, the change before has the version before.
 func TestWhoWithoutImagesAndLater(t *testing.T) {
 	l := &auditedLog{records: []audit.Record{request("alice", "create", func(r *audit.Record) { r.Created, r.VersionBefore = true, "" })}}
-	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
 	must(t, err)
 	who := func(op change.Op, version int) string {
 		c := change.Change{Stream: change.ParseStream("pods"), Op: op, Namespace: "shop", Name: "a", UID: "u", Time: began,
@@ -212,10 +213,10 @@ func TestWhoWithoutImagesAndLater(t *testing.T) {
 // Changes without a matching record count while records are there. They do not count before the first record, while their events
 // may still arrive, or if their time is unknown.
 func TestChangesThatNoRecordFits(t *testing.T) {
-	q, err := query.ReadRequests(t.Context(), &auditedLog{records: []audit.Record{request("alice", "patch", nil)}}, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), &auditedLog{records: []audit.Record{request("alice", "patch", nil)}}, &sinks.Objects{}, time.Time{})
 	must(t, err)
 	q.Coverage.Last = began.Add(time.Hour)
-	var u query.Unmatched
+	var u who.Unmatched
 	for i, c := range []struct {
 		name, gap string
 		received  time.Duration
@@ -224,7 +225,7 @@ func TestChangesThatNoRecordFits(t *testing.T) {
 		l := &sinks.Logged{Change: updated("", "")}
 		l.Stream, l.Namespace, l.Name, l.UID = change.ParseStream("pods"), "shop", c.name, "u"
 		l.ResourceVersion, l.Change.Time, l.Gap = "6", began.Add(c.received), c.gap
-		if requester := q.Who(l); (requester.Grade == query.Exact) != (i == 0) {
+		if requester := q.Who(l); (requester.Grade == who.Exact) != (i == 0) {
 			t.Errorf("%s: %+v", c.name, requester)
 		} else {
 			u.Count(q, l, requester)
@@ -243,7 +244,7 @@ func TestWhoMadeAChangeThatWasReadLate(t *testing.T) {
 	deletion.Time = minute(10)
 	for isLate, want := range map[bool]string{false: nobody, true: "exact alice"} {
 		l := &auditedLog{records: alice("delete", func(r *audit.Record) { r.VersionBefore, r.Effect = "", "" })}
-		q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+		q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
 		must(t, err)
 		q.ReadLate = func(*sinks.Logged) bool { return isLate }
 		w := q.Who(&sinks.Logged{Change: deletion})
@@ -256,7 +257,7 @@ func TestWhoMadeAChangeThatWasReadLate(t *testing.T) {
 // A log that is followed has ever more requests. Old ones are dropped, and new ones still answer.
 func TestRequestsOfAFollowedLog(t *testing.T) {
 	l := &auditedLog{}
-	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, began)
+	q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, began)
 	must(t, err)
 	heap := func() int {
 		var m runtime.MemStats
@@ -279,7 +280,7 @@ func TestRequestsOfAFollowedLog(t *testing.T) {
 		c := updated("", "")
 		c.Stream, c.Namespace, c.Name, c.UID = change.ParseStream("pods"), "shop", fmt.Sprint("web-", n), "u"
 		c.Before, c.After, c.ResourceVersion, c.Time = podBody(n, ""), podBody(n+1, ""), change.VersionOf(uint64(n+1)), now
-		if w := q.Who(&sinks.Logged{Change: c}); w.Grade != query.Exact {
+		if w := q.Who(&sinks.Logged{Change: c}); w.Grade != who.Exact {
 			t.Fatalf("change %d: %+v", n, w)
 		}
 		c.Op, c.Before, c.After = change.Delete, c.After, nil
@@ -304,9 +305,9 @@ func TestWhoDeletesLaterDidNotTakeItOut(t *testing.T) {
 		request("bob", "delete", func(r *audit.Record) {
 			r.VersionBefore, r.Effect, r.Time, r.Answered = "", "", began.Add(time.Second), began.Add(2*time.Second)
 		})}}
-	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
 	must(t, err)
-	if w := q.Who(&sinks.Logged{Change: left}); w.Grade != query.Probable || w.User != "alice" {
+	if w := q.Who(&sinks.Logged{Change: left}); w.Grade != who.Probable || w.User != "alice" {
 		t.Errorf("%+v", w)
 	}
 }
@@ -315,7 +316,7 @@ func TestWhoDeletesLaterDidNotTakeItOut(t *testing.T) {
 func TestADifferenceNamesThoseWhoWrote(t *testing.T) {
 	l := &auditedLog{records: []audit.Record{request("alice", "patch", nil), request("bob", "patch", func(r *audit.Record) { r.Code = 500 }),
 		request("carol", "patch", func(r *audit.Record) { r.Code = 0 })}}
-	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
 	must(t, err)
 	object := func(version string) *query.Object {
 		return &query.Object{Resource: "pods", Namespace: "shop", Name: "a", ResourceVersion: change.ResourceVersion(version),
@@ -332,9 +333,9 @@ func TestADeletionHasTwoUsers(t *testing.T) {
 	ended := change.Change{Op: change.Delete, Before: podBody(6, ending+finalizing), ResourceVersion: "7"}
 	l := &auditedLog{records: []audit.Record{request("alice", "delete", nil),
 		request("operator", "update", func(r *audit.Record) { r.Effect, r.VersionBefore, r.VersionAfter = "", "6", "6" })}}
-	q, err := query.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), l, &sinks.Objects{}, time.Time{})
 	must(t, err)
-	var w *query.Who
+	var w *who.Who
 	for _, c := range []*change.Change{&ends, &ended} {
 		c.Stream, c.Namespace, c.Name, c.UID, c.Time = change.ParseStream("pods"), "shop", "a", "u", began.Add(time.Second)
 		c.ResourceVersion = cmp.Or(c.ResourceVersion, "6")

@@ -12,6 +12,7 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
@@ -95,7 +96,7 @@ func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, 
 	goOn()
 	check(t, plan.Count(t.Context(), from, nil))
 	target := &replay.SinkTarget{Place: path, Connect: func(ctx context.Context) (sinks.Sink, sinks.ReadCloser, error) { return connect(ctx, path) }}
-	run := &replay.Run{Plan: plan, Log: sinktest.Poisoned(from), Target: target, Covered: query.Copied}
+	run := &replay.Run{Plan: plan, Log: sinktest.Poisoned(from), Target: target, Covered: timeline.Copied}
 	check(t, run.Begin(t.Context()))
 	check(t, run.Do(t.Context()))
 	check(t, target.Close())
@@ -109,7 +110,7 @@ func copied(t *testing.T, from sinks.Reader, path string, filter replay.Filter, 
 func describe(t *testing.T, r sinks.Reader, resource string) (state, history string) {
 	t.Helper()
 	objects := sinks.Objects{Resources: []string{resource}}
-	states, err := query.ReadStates(t.Context(), r, query.Question{Objects: objects}, query.Target{})
+	states, err := query.ReadStates(t.Context(), r, query.Question{Objects: objects}, timeline.Target{})
 	check(t, err)
 	for _, c := range states[0].Coverage {
 		state += fmt.Sprintf("%s-%s", c.Since, c.UpTo)
@@ -118,7 +119,7 @@ func describe(t *testing.T, r sinks.Reader, resource string) (state, history str
 		state += " " + o.Name + "@" + string(o.ResourceVersion)
 		return nil
 	}))
-	_, missing, err := query.Covered(t.Context(), r, &objects, time.Time{})
+	_, missing, err := timeline.Covered(t.Context(), r, &objects, time.Time{})
 	check(t, err)
 	return state + " " + strings.Join(states[0].Missing, "; "), strings.Join(missing, "; ")
 }

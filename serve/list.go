@@ -17,6 +17,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/fault"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -105,7 +106,7 @@ func (v *view) has(version change.ResourceVersion, exact bool) error {
 // unlessRetained turns ErrNotRetained, and a version that stands for two states, into the API server's error 410. It returns
 // other errors unchanged.
 func unlessRetained(err error) error {
-	if errors.Is(err, sinks.ErrNotRetained) || fault.Is[*query.TwoStatesError](err) {
+	if errors.Is(err, sinks.ErrNotRetained) || fault.Is[*timeline.TwoStatesError](err) {
 		return expired(err)
 	}
 	return err

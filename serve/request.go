@@ -20,15 +20,15 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
 )
 
 // request is a parsed request.
 type request struct {
-	target query.Target // or the zero value for the end of the log
-	pinned bool         // the path names the moment
-	local  string       // which time the path's one stands for, if it has no zone or no date
-	path   string       // without the moment
+	target timeline.Target // or the zero value for the end of the log
+	pinned bool            // the path names the moment
+	local  string          // which time the path's one stands for, if it has no zone or no date
+	path   string          // without the moment
 
 	group, version, plural string // plural is empty for discovery
 	namespace, name, part  string // part is a subresource
@@ -66,7 +66,7 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 		if q.path, err = url.PathUnescape("/" + rest); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		q.target, q.pinned = query.TargetOf(m, false), true
+		q.target, q.pinned = timeline.TargetOf(m, false), true
 		if m.IsLocal {
 			q.local = text + " is read as " + m.Time.Format(time.RFC3339Nano) + ", by the clock of the machine that serves the log"
 		}

@@ -15,6 +15,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/web"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -44,7 +45,7 @@ type collection struct{ Resource, Namespace, Name string }
 // views caches the last views, which many requests share: pages of a list, and the catalog. Several requests read a view once.
 type views struct {
 	log         sinks.Reader
-	follower    *query.Follower
+	follower    *timeline.Follower
 	recent      *lru.Cache[viewID, *view]
 	reading     singleflight.Group
 	definitions definitions
@@ -60,7 +61,7 @@ type shared struct {
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
-	return &views{log: log, follower: query.NewFollower(log), recent: recent,
+	return &views{log: log, follower: timeline.NewFollower(log), recent: recent,
 		shared: shared{web.NewShares(mostReads), web.NewShares(mostPages), web.NewShares(mostMemory)}}
 }
 
@@ -76,18 +77,18 @@ const (
 func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view, error) {
 	target := q.target
 	if q.isExact() && q.askedVersion() != "" {
-		target = query.Target{Version: q.askedVersion()}
+		target = timeline.Target{Version: q.askedVersion()}
 	}
 	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
-	id, end := viewID{target.String(), collection{Resource: resource, Namespace: q.namespace}}, (*query.Set)(nil)
+	id, end := viewID{target.String(), collection{Resource: resource, Namespace: q.namespace}}, (*timeline.Set)(nil)
 	if id.Name = q.only(); id.Name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
 		objects.Names = []string{resource + "/" + id.Name}
 	} else {
 		id.Name = ""
 	}
-	if target == (query.Target{}) {
+	if target == (timeline.Target{}) {
 		var err error
-		if end, err = v.follower.At(ctx, objects.Resources, target); err != nil {
+		if end, err = v.follower.Moment(ctx, objects.Resources, target); err != nil {
 			return nil, err
 		}
 		text, err := json.Marshal(end.Cut)
@@ -118,7 +119,7 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 }
 
 // readOnce reads a view. Requests that need the same view wait for one reading.
-func (v *views) readOnce(ctx context.Context, id viewID, end *query.Set, target query.Target, q query.Question) (*view, error) {
+func (v *views) readOnce(ctx context.Context, id viewID, end *timeline.Set, target timeline.Target, q query.Question) (*view, error) {
 	user := web.SenderOf(ctx)
 	if err := v.places.Acquire(ctx, user, 1); err != nil {
 		return nil, err
@@ -143,12 +144,12 @@ func (v *views) readOnce(ctx context.Context, id viewID, end *query.Set, target 
 	}
 }
 
-func (all *views) newView(ctx context.Context, id viewID, end *query.Set, target query.Target, q query.Question) (v *view, err error) {
+func (all *views) newView(ctx context.Context, id viewID, end *timeline.Set, target timeline.Target, q query.Question) (v *view, err error) {
 	v = &view{viewID: id, read: time.Now()}
 	known := end
 	if end != nil {
 		v.end = end.Cut
-	} else if known, err = all.follower.At(ctx, q.Resources, target); err != nil {
+	} else if known, err = all.follower.Moment(ctx, q.Resources, target); err != nil {
 		return nil, unlessRetained(err)
 	}
 	if v.pages, err = query.OpenPages(ctx, all.follower, known, q, target); err != nil {

@@ -14,6 +14,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/sinktest"
@@ -85,7 +86,7 @@ func BenchmarkHistory(b *testing.B) {
 		return r.Changes(b.Context(), sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "web-77"}, visit)
 	})
 	version := int64(objects + b.N/2)
-	for what, moment := range map[string]query.Target{"logged-ms": {Logged: middle}, "version-ms": {Version: change.VersionOf(uint64(version))},
+	for what, moment := range map[string]timeline.Target{"logged-ms": {Logged: middle}, "version-ms": {Version: change.VersionOf(uint64(version))},
 		"happened-ms": {Happened: happened(version)}} {
 		took(what, func(func(*sinks.Logged) error) error {
 			_, err := query.ReadStates(b.Context(), r, query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}, moment)
@@ -158,7 +159,7 @@ func BenchmarkCompleteness(b *testing.B) {
 	must(b, err)
 	took := func(what string, r sinks.Reader) {
 		began := processor(b)
-		if _, missing, err := query.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}, time.Time{}); err != nil || missing != nil {
+		if _, missing, err := timeline.Covered(b.Context(), r, &sinks.Objects{Resources: []string{"r7"}}, time.Time{}); err != nil || missing != nil {
 			b.Fatal(missing, err)
 		}
 		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)

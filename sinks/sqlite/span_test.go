@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
 )
@@ -62,9 +63,9 @@ func TestALogInShortAnswersAlike(t *testing.T) {
 		if err != nil || short > tc.records {
 			t.Errorf("%s: in short it has %d records: %v", tc.name, short, err)
 		}
-		follower := query.NewFollower(r)
+		follower := timeline.NewFollower(r)
 		for seq := uint64(1); seq <= 400; seq += 47 {
-			for _, moment := range []query.Target{{Happened: timeOf(seq)}, {Version: change.VersionOf(seq)}, {Logged: logged}, {}} {
+			for _, moment := range []timeline.Target{{Happened: timeOf(seq)}, {Version: change.VersionOf(seq)}, {Logged: logged}, {}} {
 				got, want := answer(t, r, moment), answer(t, inFull{r}, moment)
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("%s: %s: %q, want %q", tc.name, moment, got, want)
@@ -97,10 +98,10 @@ func (r inFull) Controls(ctx context.Context, since time.Time, _ func(*sinks.Spa
 }
 
 // followed returns what a follower of a log says about a moment.
-func followed(t *testing.T, f *query.Follower, moment query.Target) (all []string) {
+func followed(t *testing.T, f *timeline.Follower, moment timeline.Target) (all []string) {
 	t.Helper()
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	found, err := f.At(t.Context(), question.Resources, moment)
+	found, err := f.Moment(t.Context(), question.Resources, moment)
 	if err != nil {
 		return []string{fmt.Sprint(moment, ": ", err)}
 	}
@@ -115,7 +116,7 @@ func followed(t *testing.T, f *query.Follower, moment query.Target) (all []strin
 }
 
 // answer returns what a log says about a moment.
-func answer(t *testing.T, r sinks.Reader, moment query.Target) (all []string) {
+func answer(t *testing.T, r sinks.Reader, moment timeline.Target) (all []string) {
 	t.Helper()
 	states, err := query.ReadStates(t.Context(), r, query.Question{}, moment)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/test/servers"
 )
@@ -56,7 +57,7 @@ func (w *World) lackingAt(t *testing.T, kinds []Kind, asked time.Time) []string 
 	for _, kind := range kinds {
 		objects.Resources = append(objects.Resources, kind.ID())
 	}
-	states, err := query.ReadStates(t.Context(), w.openFile(t), query.Question{Objects: objects}, query.Target{Happened: asked})
+	states, err := query.ReadStates(t.Context(), w.openFile(t), query.Question{Objects: objects}, timeline.Target{Happened: asked})
 	must(t, err)
 	return states[0].Missing
 }

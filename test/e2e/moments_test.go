@@ -17,6 +17,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/test/servers"
 )
@@ -193,7 +194,7 @@ func (p *timesTest) judge() {
 	late := p.late()
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
-			target := query.TargetOf(moment.Moment{Time: s.time}, logged)
+			target := timeline.TargetOf(moment.Moment{Time: s.time}, logged)
 			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, target)
 			must(p.t, err)
 			if logged && len(states[0].Missing) == 0 {

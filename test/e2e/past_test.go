@@ -17,6 +17,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -166,7 +167,7 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 	incomplete := 0
 	for _, s := range p.samples {
 		states, err := query.ReadStates(p.t.Context(), r, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}},
-			query.Target{Version: change.VersionOf(uint64(s.revision))})
+			timeline.Target{Version: change.VersionOf(uint64(s.revision))})
 		must(p.t, err)
 		state := states[0]
 		got := map[string]any{}

@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 	"kubecdc/test/servers"
 )
@@ -113,11 +114,11 @@ func (p *timesTest) judgeRestores() {
 	reader := (&pastTest{World: p.World, t: p.t}).reader()
 	asked, answered, twice, late := map[string]int{}, map[string]int{}, 0, p.late()
 	for _, s := range p.samples {
-		for how, target := range map[string]query.Target{"time": {Happened: s.time}, "version": {Version: change.ResourceVersion(s.list)}} {
+		for how, target := range map[string]timeline.Target{"time": {Happened: s.time}, "version": {Version: change.ResourceVersion(s.list)}} {
 			name := s.phase + " by " + how
 			asked[name]++
 			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Objects: sinks.Objects{Resources: []string{s.kind.ID()}}}, target)
-			var refused *query.TwoStatesError
+			var refused *timeline.TwoStatesError
 			if errors.As(err, &refused) {
 				p.isRefused(s, refused, &twice)
 				continue
@@ -146,7 +147,7 @@ func (p *timesTest) judgeRestores() {
 }
 
 // isRefused runs the commands for a version that stands for two states. They name both times.
-func (p *timesTest) isRefused(s momentSample, refused *query.TwoStatesError, twice *int) {
+func (p *timesTest) isRefused(s momentSample, refused *timeline.TwoStatesError, twice *int) {
 	p.t.Helper()
 	if *twice++; *twice > 1 {
 		return

@@ -15,6 +15,8 @@ import (
 	"kubecdc/audit"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -108,10 +110,10 @@ func (c *whoCase) run(t *testing.T) {
 	}
 	w.awaitComplete(t)
 	w.deliver(t, false)
-	asked := map[string]*query.Requests{}
+	asked := map[string]*who.Requests{}
 	for _, l := range w.logs {
 		var err error
-		asked[l.name], err = query.ReadRequests(t.Context(), l.open(t), &sinks.Objects{}, time.Time{})
+		asked[l.name], err = who.ReadRequests(t.Context(), l.open(t), &sinks.Objects{}, time.Time{})
 		must(t, err)
 	}
 	w.deliver(t, true) // late events reach readers that have read the rest
@@ -125,11 +127,11 @@ func (c *whoCase) run(t *testing.T) {
 }
 
 // judge asks for the author of each change.
-func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *query.Requests) *whoVerdict {
+func (l *whoLog) judge(t *testing.T, v *whoVerdict, q *who.Requests) *whoVerdict {
 	t.Helper()
 	log := l.open(t)
 	must(t, q.Refresh(t.Context()))
-	late, err := query.LateSince(t.Context(), log, time.Time{})
+	late, err := timeline.LateSince(t.Context(), log, time.Time{})
 	must(t, err)
 	q.ReadLate, q.Skips, q.Ignores = late.Has, late.Skips, late.Ignores
 	_, err = log.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {

@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -19,22 +19,22 @@ type whoVerdict struct {
 	arrived map[string]bool
 	records map[string]*audit.Record // by audit id
 
-	grades     map[query.Grade]int // for changes whose events arrived
-	bulk       map[query.Grade]int // the part of grades for changes by deletecollections
-	lost       map[query.Grade]int // for changes whose events did not arrive
-	causes     map[string]int      // for changes whose events arrived and that are not exact, without bulk
-	wrong      map[bool]int        // probable answers with a wrong user, by whether the event arrived
-	obscured   int                 // changes whose author the test does not know
+	grades     map[who.Grade]int // for changes whose events arrived
+	bulk       map[who.Grade]int // the part of grades for changes by deletecollections
+	lost       map[who.Grade]int // for changes whose events did not arrive
+	causes     map[string]int    // for changes whose events arrived and that are not exact, without bulk
+	wrong      map[bool]int      // probable answers with a wrong user, by whether the event arrived
+	obscured   int               // changes whose author the test does not know
 	complaints []string
 }
 
 func newVerdict(r *requesters, arrived map[string]bool) *whoVerdict {
-	return &whoVerdict{requesters: r, arrived: arrived, records: map[string]*audit.Record{}, grades: map[query.Grade]int{}, bulk: map[query.Grade]int{},
-		lost: map[query.Grade]int{}, causes: map[string]int{}, wrong: map[bool]int{}}
+	return &whoVerdict{requesters: r, arrived: arrived, records: map[string]*audit.Record{}, grades: map[who.Grade]int{}, bulk: map[who.Grade]int{},
+		lost: map[who.Grade]int{}, causes: map[string]int{}, wrong: map[bool]int{}}
 }
 
 // add judges the answer for a change.
-func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
+func (v *whoVerdict) add(l *sinks.Logged, w *who.Who) {
 	id, user := v.truth(l)
 	what := fmt.Sprintf("%s %s %s/%s %s", l.Op, l.Stream.ID(), l.Namespace, l.Name, l.ResourceVersion)
 	if id == "" && v.obscure(l) {
@@ -56,25 +56,25 @@ func (v *whoVerdict) add(l *sinks.Logged, w *query.Who) {
 	default:
 		v.grades[w.Grade]++
 	}
-	if came && !bulk && w.Grade != query.Exact {
+	if came && !bulk && w.Grade != who.Exact {
 		v.causes[v.cause(id, w)]++
 	}
-	if asked := v.deleted[l.UID]; l.Op == change.Delete && deleting(l.Before) && v.arrived[asked] && w.AskedBy != nil && w.AskedBy.Grade == query.Exact &&
+	if asked := v.deleted[l.UID]; l.Op == change.Delete && deleting(l.Before) && v.arrived[asked] && w.AskedBy != nil && w.AskedBy.Grade == who.Exact &&
 		!w.Is(v.users[asked]) {
 		v.complain("%s was requested by %s (%s), and not by %s", what, v.users[asked], asked, w.AskedBy.Text(nil))
 	}
-	text := (&query.Who{Grade: w.Grade, User: w.User, Impersonated: w.Impersonated, Users: w.Users}).Text(nil)
+	text := (&who.Who{Grade: w.Grade, User: w.User, Impersonated: w.Impersonated, Users: w.Users}).Text(nil)
 	named := text == user
 	ours := v.users[id] != "" // a controller's requests have ids that the test does not know
-	unnamed := came && (w.Grade == query.Unknown || w.Grade == query.Manager)
+	unnamed := came && (w.Grade == who.Unknown || w.Grade == who.Manager)
 	if r := v.records[id]; unnamed && (r != nil && r.Retried || l.Inferred) {
 		unnamed = false // the policy does not annotate each attempt, and an inferred change may have several authors
 	}
 	switch {
-	case w.Grade == query.Exact && !named, w.Grade == query.OneOf && came && !slices.Contains(w.Users, user),
-		unnamed, w.Grade == query.Exact && ours && !slices.Contains(w.AuditIDs, id):
+	case w.Grade == who.Exact && !named, w.Grade == who.OneOf && came && !slices.Contains(w.Users, user),
+		unnamed, w.Grade == who.Exact && ours && !slices.Contains(w.AuditIDs, id):
 		v.complain("%s is by %s (%s, arrived: %v): %s, %s %v", what, user, id, came, text, w.Grade, w.AuditIDs)
-	case w.Grade == query.Probable && text != "probably "+user:
+	case w.Grade == who.Probable && text != "probably "+user:
 		v.wrong[came]++
 	}
 }
@@ -84,7 +84,7 @@ func (v *whoVerdict) complain(format string, args ...any) {
 }
 
 // cause returns why the event of a request does not make its change exact.
-func (v *whoVerdict) cause(id string, w *query.Who) string {
+func (v *whoVerdict) cause(id string, w *who.Who) string {
 	r := v.records[id]
 	switch {
 	case r == nil:
@@ -98,11 +98,11 @@ func (v *whoVerdict) cause(id string, w *query.Who) string {
 }
 
 // share returns the share of exact answers, and the number of all.
-func share(grades map[query.Grade]int, without map[query.Grade]int) (exact float64, all int) {
+func share(grades map[who.Grade]int, without map[who.Grade]int) (exact float64, all int) {
 	for grade, n := range grades {
 		all += n - without[grade]
 	}
-	return float64(grades[query.Exact]-without[query.Exact]) / float64(max(1, all)), all
+	return float64(grades[who.Exact]-without[who.Exact]) / float64(max(1, all)), all
 }
 
 // report logs the counts. It fails the test if an answer is wrong, or if fewer than least are exact.

@@ -10,6 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -108,21 +109,21 @@ func askLongList(t *testing.T, r sinks.Reader, batches []*change.Batch) {
 		t.Errorf("%d batch records, want %d; %v", ends, len(batches), err)
 	}
 	question := query.Question{Objects: sinks.Objects{Resources: []string{"pods"}}}
-	coverage, missing, err := query.Covered(t.Context(), r, &question.Objects, time.Time{})
+	coverage, missing, err := timeline.Covered(t.Context(), r, &question.Objects, time.Time{})
 	if err != nil || len(missing) > 0 || len(coverage) != 1 || coverage[0].Since != change.VersionOf(listed) {
 		t.Errorf("a history is complete by %+v, lacks %q, %v", coverage, missing, err)
 	}
 	for version, objects := range map[int]int{listed: listed, listed + changed/2: listed, listed + changed + missed/2: listed, 0: listed - 1} {
-		target := query.Target{}
+		target := timeline.Target{}
 		if version > 0 {
 			target.Version = change.VersionOf(uint64(version))
 		}
 		wantStateAt(t, r, question, target, objects)
 	}
-	wantStateAt(t, r, question, query.Target{Logged: logged}, listed-1)
-	wantStateAt(t, r, question, query.Target{Happened: batches[len(batches)-1].Positions[0].Time}, listed-1)
-	wantStateAt(t, r, question, query.Target{Batch: &moment.Batch{Slot: slot, Number: lists}}, listed)
-	if after, missing, err := query.TailStart(t.Context(), r, nil, query.Target{Logged: logged}); err != nil || len(missing) > 0 {
+	wantStateAt(t, r, question, timeline.Target{Logged: logged}, listed-1)
+	wantStateAt(t, r, question, timeline.Target{Happened: batches[len(batches)-1].Positions[0].Time}, listed-1)
+	wantStateAt(t, r, question, timeline.Target{Batch: &moment.Batch{Slot: slot, Number: lists}}, listed)
+	if after, missing, err := query.TailStart(t.Context(), r, nil, timeline.Target{Logged: logged}); err != nil || len(missing) > 0 {
 		t.Errorf("a tail begins after %+v, lacks %q, %v", after, missing, err)
 	}
 	wantLive(t, r, sinks.Table)
@@ -145,7 +146,7 @@ func wantLive(t *testing.T, r sinks.Reader, each sinks.Each) {
 }
 
 // wantStateAt checks that the state at a moment has want objects, none of them newer, and that it is complete.
-func wantStateAt(t *testing.T, r sinks.Reader, q query.Question, target query.Target, want int) {
+func wantStateAt(t *testing.T, r sinks.Reader, q query.Question, target timeline.Target, want int) {
 	t.Helper()
 	states, err := query.ReadStates(t.Context(), r, q, target)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -160,11 +160,11 @@ func key(c *change.Change) string {
 func history(t *testing.T, r sinks.Reader) map[string]string {
 	t.Helper()
 	seen := map[string]string{}
-	q, err := query.ReadRequests(t.Context(), r, &sinks.Objects{}, time.Time{})
+	q, err := who.ReadRequests(t.Context(), r, &sinks.Objects{}, time.Time{})
 	if err == nil {
 		err = r.Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 			seen[key(&l.Change)] = nobody
-			if w := q.Who(l); w != nil && w.Grade == query.Exact {
+			if w := q.Who(l); w != nil && w.Grade == who.Exact {
 				seen[key(&l.Change)] = strings.ReplaceAll(w.Text(nil), "\x00", "?")
 			}
 			return nil

@@ -19,6 +19,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/query/difference"
 	"kubecdc/sinks"
 	"kubecdc/test/hostile"
 )
@@ -114,7 +115,7 @@ func TestHostileObjectsArePrintedHarmlessly(t *testing.T) {
 			}
 		}
 	}
-	lines := differences(screen.NewColours(false), []query.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []query.Part{{Sign: '-', Text: "b\r\n"}}}}, unlimited)
+	lines := differences(screen.NewColours(false), []difference.Line{{Sign: '~', Path: "a\x1b[2K", Parts: []difference.Part{{Sign: '-', Text: "b\r\n"}}}}, unlimited)
 	if lines != plain.Own("  ~ a\\u001b[2K: b\\r\\n\n") {
 		t.Errorf("printed is %q", lines)
 	}

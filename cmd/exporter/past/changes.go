@@ -18,6 +18,8 @@ import (
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -60,9 +62,9 @@ type changes struct {
 	filter           *query.Filter
 	hasWarned        bool // the filter did not apply to some change
 	labelled         *sinks.Labelled
-	late             query.Late // when streams were read late
-	requests         *query.Requests
-	unmatched        query.Unmatched
+	late             timeline.Late // when streams were read late
+	requests         *who.Requests
+	unmatched        who.Unmatched
 	chain            query.Chain
 	refreshed        time.Time
 	showsBookkeeping bool
@@ -108,7 +110,7 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 		r.Close()
 		return nil, objects, err
 	}
-	begin := query.TargetOf(t.begin, true)
+	begin := timeline.TargetOf(t.begin, true)
 	t.remarkMoment(c.ErrOrStderr(), "--since", t.since, begin, begin)
 	t.printer.flags, t.colours = &t.pastFlags, t.newColours(c.OutOrStdout())
 	t.namesTypes = len(objects.Resources) > 0
@@ -117,18 +119,18 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 }
 
 // cover returns how far the log has the changes since --since, and what may be missing. It also finds out who made the changes.
-func (t *changes) cover(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects) ([]query.Coverage, []string, error) {
-	coverage, missing, err := query.Covered(ctx, r, objects, t.begin.Time)
+func (t *changes) cover(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects) ([]timeline.Coverage, []string, error) {
+	coverage, missing, err := timeline.Covered(ctx, r, objects, t.begin.Time)
 	if err == nil {
-		t.late = query.LateAmong(coverage)
-		err = t.readRequests(ctx, c, r, objects, query.HappenedSince(coverage, t.begin.Time))
+		t.late = timeline.LateAmong(coverage)
+		err = t.readRequests(ctx, c, r, objects, timeline.HappenedSince(coverage, t.begin.Time))
 	}
 	return coverage, missing, err
 }
 
 // start returns the cut that --since names, and prints what the changes after it may lack.
 func (t *changes) start(ctx context.Context, c *cobra.Command, r sinks.Reader, resources []string) (*sinks.Cut, error) {
-	target := query.TargetOf(t.begin, true)
+	target := timeline.TargetOf(t.begin, true)
 	cut, missing, err := query.TailStart(ctx, r, resources, target)
 	if t.incomplete && errors.Is(err, sinks.ErrNotRetained) {
 		return nil, t.printCoverage(c.ErrOrStderr(), target, nil, missing)
@@ -140,7 +142,7 @@ func (t *changes) start(ctx context.Context, c *cobra.Command, r sinks.Reader, r
 }
 
 // read visits the selected changes up to q.To, with who made each.
-func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged, *query.Who) error) error {
+func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged, *who.Who) error) error {
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
 	defer show.End()
 	if wanted := q.Wanted; t.user != "" {
@@ -149,7 +151,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	}
 	t.requests.Restart()
 	t.labelled.Restart()
-	t.unmatched, t.chain, t.omitted, t.answered, q.Progress = query.Unmatched{}, query.Chain{}, 0, map[string]bool{}, show.Report
+	t.unmatched, t.chain, t.omitted, t.answered, q.Progress = who.Unmatched{}, query.Chain{}, 0, map[string]bool{}, show.Report
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {
 		if q.After == nil && l.Logged.Before(t.begin.Time) {
 			return nil // what is left of batches before --since, in a log that does not go back so far
@@ -211,7 +213,7 @@ func (t *changes) printNext(ctx context.Context, c *cobra.Command, r sinks.Reade
 
 // selects reports whether labels and expression select a change. On a terminal it leaves out bookkeeping. It warns once if the
 // expression does not apply to a change.
-func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *query.Who) bool {
+func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *who.Who) bool {
 	happened, _ := l.Happened()
 	if !t.labelled.Selects(l) || len(t.ops) > 0 && !slices.Contains(t.ops, l.Op.String()) || t.clock == "happened" && !t.ends.IsZero() && happened.After(t.ends) {
 		return false
@@ -236,7 +238,7 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *query.Who)
 // none.
 func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time) (err error) {
 	t.refreshed = time.Now()
-	if t.requests, err = query.ReadRequests(ctx, r, objects, since); err != nil {
+	if t.requests, err = who.ReadRequests(ctx, r, objects, since); err != nil {
 		return err
 	}
 	if t.useLate(c); t.user != "" && !t.requests.Known() {
@@ -262,7 +264,7 @@ func (t *changes) refresh(ctx context.Context, c *cobra.Command, r sinks.Reader,
 	t.requests.Forget(t.refreshed.Add(-forgetAfter))
 	t.refreshed = time.Now()
 	if t.requests.Known() && !t.late.Knows(l) {
-		if t.late, err = query.LateSince(ctx, r, l.Logged); err != nil {
+		if t.late, err = timeline.LateSince(ctx, r, l.Logged); err != nil {
 			return err
 		}
 		t.useLate(c)

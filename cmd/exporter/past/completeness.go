@@ -9,11 +9,11 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/screen"
 	"kubecdc/internal/suggest"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
 )
 
 // completeness says in words how far an answer is complete, for its last line.
-func completeness(coverage []query.Coverage, missing []string, now time.Time) string {
+func completeness(coverage []timeline.Coverage, missing []string, now time.Time) string {
 	if len(missing) > 0 {
 		text, named := doubt(coverage, missing, now)
 		text = "⚠ " + text
@@ -22,11 +22,11 @@ func completeness(coverage []query.Coverage, missing []string, now time.Time) st
 		}
 		return text
 	}
-	coverage = slices.DeleteFunc(slices.Clone(coverage), func(c query.Coverage) bool { return c.SinceTime.IsZero() })
+	coverage = slices.DeleteFunc(slices.Clone(coverage), func(c timeline.Coverage) bool { return c.SinceTime.IsZero() })
 	if len(coverage) == 0 {
 		return ""
 	}
-	slices.SortFunc(coverage, func(a, b query.Coverage) int { return a.SinceTime.Compare(b.SinceTime) })
+	slices.SortFunc(coverage, func(a, b timeline.Coverage) int { return a.SinceTime.Compare(b.SinceTime) })
 	first, last := coverage[0], coverage[len(coverage)-1]
 	text := "complete since " + screen.Clock(first.SinceTime, now)
 	later := 0
@@ -45,8 +45,8 @@ func completeness(coverage []query.Coverage, missing []string, now time.Time) st
 }
 
 // doubt names the gaps whose changes may be missing, or else the first of the other reasons. It returns how many of the reasons it names.
-func doubt(coverage []query.Coverage, missing []string, now time.Time) (text string, named int) {
-	var all []query.GapTime
+func doubt(coverage []timeline.Coverage, missing []string, now time.Time) (text string, named int) {
+	var all []timeline.GapTime
 	var resources []string
 	for _, c := range coverage {
 		if all = append(all, c.Gaps...); len(c.Gaps) > 0 {
@@ -57,8 +57,8 @@ func doubt(coverage []query.Coverage, missing []string, now time.Time) (text str
 		return withLocalTimes(strings.Join(strings.Fields(missing[0]), " ")), 1
 	}
 	resources = slices.Compact(slices.Sorted(slices.Values(resources)))
-	from := slices.MinFunc(all, func(a, b query.GapTime) int { return a.From.Compare(b.From) }).From
-	last := slices.MaxFunc(all, func(a, b query.GapTime) int { return a.To.Compare(b.To) })
+	from := slices.MinFunc(all, func(a, b timeline.GapTime) int { return a.From.Compare(b.From) }).From
+	last := slices.MaxFunc(all, func(a, b timeline.GapTime) int { return a.To.Compare(b.To) })
 	span := "before " + screen.Clock(last.To, now)
 	if !from.IsZero() {
 		span = "between " + screen.Clock(from, now) + " and " + screen.Clock(last.To, now)
@@ -74,7 +74,7 @@ func doubt(coverage []query.Coverage, missing []string, now time.Time) (text str
 }
 
 // unlisted returns the first resource whose first list is not complete, or "".
-func unlisted(coverage []query.Coverage) string {
+func unlisted(coverage []timeline.Coverage) string {
 	for _, c := range coverage {
 		if c.Unlisted {
 			return change.ResourceOf(c.Stream).ID()

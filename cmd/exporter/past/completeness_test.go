@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -16,24 +16,24 @@ func TestCompletenessInWords(t *testing.T) {
 	hour := func(h int) time.Time { return now.Add(time.Duration(h) * time.Hour) }
 	for _, c := range []struct {
 		want     string
-		coverage []query.Coverage
+		coverage []timeline.Coverage
 		missing  []string
 	}{
-		{"complete since 12:00:00", []query.Coverage{{Stream: "pods", SinceTime: hour(-2)}, {Stream: "nodes", SinceTime: hour(-2)}}, nil},
+		{"complete since 12:00:00", []timeline.Coverage{{Stream: "pods", SinceTime: hour(-2)}, {Stream: "nodes", SinceTime: hour(-2)}}, nil},
 		{"complete since 12:00:00; widgets.example.com since 13:00:00",
-			[]query.Coverage{{Stream: "widgets.example.com", SinceTime: hour(-1)}, {Stream: "pods", SinceTime: hour(-2)}}, nil},
+			[]timeline.Coverage{{Stream: "widgets.example.com", SinceTime: hour(-1)}, {Stream: "pods", SinceTime: hour(-2)}}, nil},
 		{"complete since Nov 25 14:00:00; 2 of 3 resources since later, the last since 13:00:00",
-			[]query.Coverage{{Stream: "a", SinceTime: hour(-1)}, {Stream: "b", SinceTime: hour(-2)}, {Stream: "c", SinceTime: hour(-24)}}, nil},
+			[]timeline.Coverage{{Stream: "a", SinceTime: hour(-1)}, {Stream: "b", SinceTime: hour(-2)}, {Stream: "c", SinceTime: hour(-24)}}, nil},
 		{"⚠ changes of deploy between 12:00:00 and 13:00:00 may be missing: etcd was compacted",
-			[]query.Coverage{{Stream: "deployments.apps", Gaps: []query.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}}}, []string{"x"}},
+			[]timeline.Coverage{{Stream: "deployments.apps", Gaps: []timeline.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}}}, []string{"x"}},
 		{"⚠ changes of deploy and 2 more resources between 11:00:00 and 13:00:00 may be missing: etcd was compacted; and 1 more: -o json names them on stderr",
-			[]query.Coverage{
-				{Stream: "deployments.apps", Gaps: []query.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
-				{Stream: "nodes", Gaps: []query.GapTime{{From: hour(-3), To: hour(-2), Reason: "etcd was compacted"}}},
-				{Stream: "pods", Gaps: []query.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
+			[]timeline.Coverage{
+				{Stream: "deployments.apps", Gaps: []timeline.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
+				{Stream: "nodes", Gaps: []timeline.GapTime{{From: hour(-3), To: hour(-2), Reason: "etcd was compacted"}}},
+				{Stream: "pods", Gaps: []timeline.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
 			}, []string{"x", "y", "z", "pods: no list"}},
-		{"⚠ pods: no list; and 1 more: -o json names them on stderr", []query.Coverage{{Stream: "pods"}}, []string{"pods: no\n list", "y"}},
-		{"", []query.Coverage{{Stream: "pods", Unserved: true}}, nil},
+		{"⚠ pods: no list; and 1 more: -o json names them on stderr", []timeline.Coverage{{Stream: "pods"}}, []string{"pods: no\n list", "y"}},
+		{"", []timeline.Coverage{{Stream: "pods", Unserved: true}}, nil},
 	} {
 		if got := completeness(c.coverage, c.missing, now); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
@@ -50,7 +50,7 @@ func (emptyLog) Changes(context.Context, sinks.Query, func(*sinks.Logged) error)
 func TestNothingIsFoundYet(t *testing.T) {
 	objects := &sinks.Objects{Resources: []string{"pods"}, Names: []string{"pods/web"}}
 	for unlisted, want := range map[bool]string{true: "no such change: the first list of pods has not ended yet", false: "no such change"} {
-		err := notFound(t.Context(), emptyLog{}, objects, []query.Coverage{{Stream: "pods", Unlisted: unlisted}}, "no such change")
+		err := notFound(t.Context(), emptyLog{}, objects, []timeline.Coverage{{Stream: "pods", Unlisted: unlisted}}, "no such change")
 		if !strings.HasPrefix(err.Error(), want) || unlisted != strings.Contains(err.Error(), "has not ended") {
 			t.Errorf("unlisted %v: %v", unlisted, err)
 		}

@@ -16,6 +16,8 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/query/difference"
+	"kubecdc/query/who"
 )
 
 var diffHelp = `Show the differences between two moments, from the log alone.
@@ -63,7 +65,7 @@ type differing struct {
 	from, to string
 	all      bool
 	status   bool
-	requests *query.Requests
+	requests *who.Requests
 }
 
 func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) error {
@@ -92,7 +94,7 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 		}
 	}
 	// What was logged since a time may have happened before it, so all requests are read then.
-	if p.requests, err = query.ReadRequests(ctx, reader, &objects, states[0].Moment.Happened); err != nil {
+	if p.requests, err = who.ReadRequests(ctx, reader, &objects, states[0].Moment.Happened); err != nil {
 		return err
 	}
 	p.remarkRequests(c.ErrOrStderr(), p.requests)
@@ -120,18 +122,18 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	return cli.ObjectsDiffer(count)
 }
 
-// difference is how an object changed, in the format json.
-type difference struct {
-	Resource  string            `json:"resource"`
-	Namespace string            `json:"namespace,omitempty"`
-	Name      string            `json:"name"`
-	Op        string            `json:"op"` // c, u or d: the change between the moments
-	From      string            `json:"from,omitempty"`
-	To        string            `json:"to,omitempty"`
-	Patch     []query.Operation `json:"patch,omitempty"`
-	By        []string          `json:"by,omitempty"` // users known to have changed it between the moments
+// differingObject is how an object changed, in the format json.
+type differingObject struct {
+	Resource  string                 `json:"resource"`
+	Namespace string                 `json:"namespace,omitempty"`
+	Name      string                 `json:"name"`
+	Op        string                 `json:"op"` // c, u or d: the change between the moments
+	From      string                 `json:"from,omitempty"`
+	To        string                 `json:"to,omitempty"`
+	Patch     []difference.Operation `json:"patch,omitempty"`
+	By        []string               `json:"by,omitempty"` // users known to have changed it between the moments
 
-	lines []query.Line
+	lines []difference.Line
 }
 
 func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count, quiet int, err error) {
@@ -155,8 +157,8 @@ func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, sta
 }
 
 // difference compares two states of an object. It returns nil if they differ only in bookkeeping.
-func (p *differing) difference(before, after *query.Object) (d *difference, err error) {
-	d = &difference{Op: "u"}
+func (p *differing) difference(before, after *query.Object) (d *differingObject, err error) {
+	d = &differingObject{Op: "u"}
 	d.name(before, after)
 	switch {
 	case before == nil:
@@ -164,17 +166,17 @@ func (p *differing) difference(before, after *query.Object) (d *difference, err 
 	case after == nil:
 		d.Op = "d"
 	case p.Format == "diff" || p.Format == "name":
-		d.lines, err = query.Lines(before.Body, after.Body, p.all)
+		d.lines, err = difference.Lines(before.Body, after.Body, p.all)
 		if len(d.lines) == 0 {
 			return nil, err
 		}
 	default:
-		d.Patch, err = query.Patch(before.Body, after.Body)
+		d.Patch, err = difference.Patch(before.Body, after.Body)
 	}
 	return d, err
 }
 
-func (d *difference) name(before, after *query.Object) {
+func (d *differingObject) name(before, after *query.Object) {
 	for _, o := range []*query.Object{before, after} {
 		if o != nil {
 			d.Resource, d.Namespace, d.Name = o.Resource, o.Namespace, o.Name
@@ -188,7 +190,7 @@ func (d *difference) name(before, after *query.Object) {
 	}
 }
 
-func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *difference) error {
+func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *differingObject) error {
 	sign, versions := "~", d.From+" → "+d.To
 	switch d.Op {
 	case "c":
@@ -218,7 +220,7 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 }
 
 // entry returns the text of a difference for a terminal.
-func (p *differing) entry(colours *screen.Colours, sign string, d *difference) plain.Own {
+func (p *differing) entry(colours *screen.Colours, sign string, d *differingObject) plain.Own {
 	parts := []screen.Part{{Text: sign + " ", Paint: colours.Sign(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
 	if d.Namespace != "" {
 		parts = append(parts, screen.Part{Text: " -n " + d.Namespace, Paint: colours.Dim})

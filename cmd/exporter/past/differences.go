@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
-	"kubecdc/query"
+	"kubecdc/query/difference"
 )
 
 // unlimited is the width of lines outside of a terminal, and if all is to be shown.
@@ -17,7 +17,7 @@ const unlimited = 1 << 30
 
 // differences formats lines. It shortens those of more than width columns where nothing is lost, then wraps them. Brackets mark the removed
 // and the new words of a text, also in colours, which a copy of the text has not.
-func differences(c *screen.Colours, lines []query.Line, width int) plain.Own {
+func differences(c *screen.Colours, lines []difference.Line, width int) plain.Own {
 	var text strings.Builder
 	for _, l := range lines {
 		text.WriteString(string(shortened(c, l, width)) + "\n")
@@ -25,7 +25,7 @@ func differences(c *screen.Colours, lines []query.Line, width int) plain.Own {
 	return plain.Own(text.String())
 }
 
-func shortened(c *screen.Colours, l query.Line, width int) plain.Own {
+func shortened(c *screen.Colours, l difference.Line, width int) plain.Own {
 	over := func() (n int) {
 		for _, p := range partsOf(c, l) {
 			n += screen.Width(plain.Escape(p.Text))
@@ -41,7 +41,7 @@ func shortened(c *screen.Colours, l query.Line, width int) plain.Own {
 	return screen.Wrap(width, 6, partsOf(c, l)...)
 }
 
-func partsOf(c *screen.Colours, l query.Line) []screen.Part {
+func partsOf(c *screen.Colours, l difference.Line) []screen.Part {
 	begin := screen.Part{Text: string(l.Sign) + " " + l.Path + ":", Paint: c.Sign(l.Sign)}
 	if l.Path == "" {
 		begin.Text = "    " + string(l.Sign)
@@ -56,7 +56,7 @@ func partsOf(c *screen.Colours, l query.Line) []screen.Part {
 	return parts
 }
 
-func part(c *screen.Colours, p query.Part, word bool) screen.Part {
+func part(c *screen.Colours, p difference.Part, word bool) screen.Part {
 	switch text := p.Text; {
 	case word && p.Sign == '-':
 		return screen.Part{Text: "[-" + text + "-]", Paint: c.Removed}
@@ -68,7 +68,7 @@ func part(c *screen.Colours, p query.Part, word bool) screen.Part {
 }
 
 // withoutPrefix replaces what two texts have in common at the beginning: …/cart:1.0.0 → 2.0.0-rc1.
-func withoutPrefix(parts []query.Part) []query.Part {
+func withoutPrefix(parts []difference.Part) []difference.Part {
 	if len(parts) != 3 || parts[0].Sign != '-' || parts[2].Sign != '+' {
 		return parts
 	}
@@ -83,7 +83,7 @@ func withoutPrefix(parts []query.Part) []query.Part {
 	if named < 0 || strings.ContainsAny(parts[0].Text+parts[2].Text, `{[\`) {
 		return parts
 	}
-	return []query.Part{{Sign: '-', Text: "…" + old[named:]}, parts[1], {Sign: '+', Text: now[same:]}}
+	return []difference.Part{{Sign: '-', Text: "…" + old[named:]}, parts[1], {Sign: '+', Text: now[same:]}}
 }
 
 // withoutBeginning drops members from the beginning of a path, but for the last two: …[cart].image.
@@ -106,7 +106,7 @@ func withoutBeginning(path string, width int) string {
 const longValue = 4
 
 // withoutEnds cuts texts of more than a number of columns.
-func withoutEnds(parts []query.Part, columns int) []query.Part {
+func withoutEnds(parts []difference.Part, columns int) []difference.Part {
 	parts = slices.Clone(parts)
 	for i, p := range parts {
 		if n := len(p.Text); n > columns {
@@ -126,7 +126,7 @@ const (
 )
 
 // below formats the lines below a change.
-func (p *pastFlags) below(colours *screen.Colours, lines []query.Line, width int) plain.Own {
+func (p *pastFlags) below(colours *screen.Colours, lines []difference.Line, width int) plain.Own {
 	if !p.folded {
 		return differences(colours, lines, width)
 	}

@@ -21,6 +21,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -164,14 +165,14 @@ func (p *pastFlags) newColours(out io.Writer) *screen.Colours {
 	return screen.NewColours(p.colour == "always" || p.colour != "never" && screen.IsColourful(out))
 }
 
-func (p *pastFlags) target(flag, text string) (query.Target, error) {
+func (p *pastFlags) target(flag, text string) (timeline.Target, error) {
 	if err := p.checkClock(); err != nil {
-		return query.Target{}, err
+		return timeline.Target{}, err
 	}
 	m, err := cli.ParseMoment(flag, text, endForms)
-	t := query.TargetOf(m, p.clock == "logged")
+	t := timeline.TargetOf(m, p.clock == "logged")
 	if m.IsAgo && !t.Happened.IsZero() {
-		t.Back = query.MostBack
+		t.Back = timeline.MostBack
 	}
 	return t, err
 }
@@ -180,7 +181,7 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 const manyStreams = 10
 
 // firstWatermark returns the oldest watermark of the streams that have one, or zero.
-func firstWatermark(coverage []query.Coverage) (first time.Time) {
+func firstWatermark(coverage []timeline.Coverage) (first time.Time) {
 	for _, c := range coverage {
 		if !c.AtTime.IsZero() && (first.IsZero() || c.AtTime.Before(first)) {
 			first = c.AtTime
@@ -191,7 +192,7 @@ func firstWatermark(coverage []query.Coverage) (first time.Time) {
 
 // printCoverage writes how far an answer is complete. It returns an error if something may be missing and --incomplete is not
 // set.
-func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage []query.Coverage, missing []string) error {
+func (p *pastFlags) printCoverage(errs io.Writer, moment timeline.Target, coverage []timeline.Coverage, missing []string) error {
 	if p.screen != nil {
 		return p.remarkCoverage(moment, coverage, missing)
 	}
@@ -229,7 +230,7 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment query.Target, coverage 
 }
 
 // remarkMissing writes what may be missing in an answer.
-func (p *pastFlags) remarkMissing(errs io.Writer, coverage []query.Coverage, missing []string) {
+func (p *pastFlags) remarkMissing(errs io.Writer, coverage []timeline.Coverage, missing []string) {
 	if p.screen != nil {
 		p.addRemark(errs, completeness(coverage, missing, time.Now()))
 		return
@@ -239,7 +240,7 @@ func (p *pastFlags) remarkMissing(errs io.Writer, coverage []query.Coverage, mis
 }
 
 // remarkCoverage is printCoverage for a terminal, where the text comes below the answer.
-func (p *pastFlags) remarkCoverage(moment query.Target, coverage []query.Coverage, missing []string) error {
+func (p *pastFlags) remarkCoverage(moment timeline.Target, coverage []timeline.Coverage, missing []string) error {
 	if len(missing) > 0 && !p.incomplete {
 		return refusal(moment, missing)
 	}
@@ -249,6 +250,6 @@ func (p *pastFlags) remarkCoverage(moment query.Target, coverage []query.Coverag
 	return nil
 }
 
-func refusal(moment query.Target, missing []string) error {
+func refusal(moment timeline.Target, missing []string) error {
 	return fmt.Errorf("%s: %w\n--incomplete answers anyway", moment, &query.IncompleteError{Missing: missing})
 }

@@ -15,6 +15,8 @@ import (
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -72,13 +74,13 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.readEnd(); err != nil {
 		return err
 	}
-	t.remarkMoment(c.ErrOrStderr(), "--until", t.until, query.Target{Logged: t.ends}, query.Target{Logged: t.ends})
+	t.remarkMoment(c.ErrOrStderr(), "--until", t.until, timeline.Target{Logged: t.ends}, timeline.Target{Logged: t.ends})
 	t.hasTitles, t.hasBodies = len(objects.Names) != 1 || objects.Namespace == "", t.since != ""
 	coverage, missing, err := t.cover(ctx, c, r, &objects)
 	if err != nil {
 		return err
 	}
-	if err := t.printCoverage(c.ErrOrStderr(), query.Target{}, coverage, missing); err != nil {
+	if err := t.printCoverage(c.ErrOrStderr(), timeline.Target{}, coverage, missing); err != nil {
 		return err
 	}
 	q := objects.Query()
@@ -106,7 +108,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 }
 
 // checkNothing returns an error for an answer without changes if it is about something that the log does not know.
-func (t *history) checkNothing(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []query.Coverage) error {
+func (t *history) checkNothing(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage) error {
 	if len(objects.Names) > 0 {
 		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "), inNamespace(objects.Namespace))
 		return notFound(ctx, r, objects, coverage, text)
@@ -181,13 +183,13 @@ func (t *history) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 	}
 	var past lines
 	var deletions []*deletion
-	err = t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) error {
+	err = t.read(ctx, c, r, q, func(l *sinks.Logged, requester *who.Who) error {
 		happened, _ := l.Happened()
 		now, _ := past.newLine(l, happened)
 		if isCaused := l.Op == change.Delete && (requester != nil || t.Format == "diff"); isCaused {
 			l = clone(l)
 			e, err := t.event(l, requester)
-			deletions = append(deletions, &deletion{query.DeletionOf(l, requester), l, e})
+			deletions = append(deletions, &deletion{who.DeletionOf(l, requester), l, e})
 			now.deletion = deletions[len(deletions)-1]
 			past.add(now)
 			return err
@@ -208,18 +210,18 @@ func (t *history) past(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 
 // deletion is a deletion whose text is made when its cause is known.
 type deletion struct {
-	*query.Deletion
+	*who.Deletion
 	change *sinks.Logged
 	event  *query.Event
 }
 
 // addCauses finds the causes of deletions, and makes their texts. It drops deletions by other users than --by.
 func (t *history) addCauses(ctx context.Context, r sinks.Reader, all []line, deletions []*deletion) ([]line, error) {
-	var asked []*query.Deletion
+	var asked []*who.Deletion
 	for _, d := range deletions {
 		asked = append(asked, d.Deletion)
 	}
-	if err := query.Causes(ctx, r, asked); err != nil {
+	if err := who.Causes(ctx, r, asked); err != nil {
 		return nil, err
 	}
 	wanted := all[:0]

@@ -15,7 +15,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/internal/suggest"
-	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -27,7 +27,7 @@ var controlled = map[string][]string{
 // incident returns the view of an incident, as lines of a terminal.
 func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (all []line, err error) {
 	b := &incident.Builder{User: t.user, AllFields: t.all, Stepwise: q.Name != ""}
-	add := func(l *sinks.Logged, requester *query.Who) error {
+	add := func(l *sinks.Logged, requester *who.Who) error {
 		e, err := t.event(l, requester)
 		if err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"kubecdc/incident"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -67,7 +68,7 @@ func (s *script) does(user, op, resource, name string, pairs ...string) {
 	new(provenance.Reader).Read(&l.Change)
 	e, err := s.events.Event(l)
 	if user != "" {
-		e.By = &query.Who{Grade: query.Exact, User: user}
+		e.By = &who.Who{Grade: who.Exact, User: user}
 	}
 	if err == nil {
 		err = s.b.Add(l, e)

@@ -14,6 +14,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -155,7 +156,7 @@ func TestLastLinesAreThoseOfAllOfTheLog(t *testing.T) {
 		all := func(after *sinks.Cut) []line {
 			complete := asked()
 			var err error
-			if complete.late, err = query.LateSince(t.Context(), log, time.Time{}); err == nil {
+			if complete.late, err = timeline.LateSince(t.Context(), log, time.Time{}); err == nil {
 				err = complete.readRequests(t.Context(), c, log, objects, time.Time{})
 			}
 			lines, wrong := complete.lines(t.Context(), c, log, sinks.Query{After: after}, time.Time{})

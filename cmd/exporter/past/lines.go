@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/plain"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -29,7 +29,7 @@ func (l line) compare(other line) int {
 
 // lines collects past changes and sorts them by time, or by the log's order if that is known.
 type lines struct {
-	order   query.Order
+	order   timeline.Order
 	most    int // retains this many of the newest; 0: all
 	all     []line
 	last    map[string]line // the last line of each object in all: its later changes are sorted after it

@@ -11,7 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/suggest"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -22,7 +23,7 @@ const (
 
 // notFound returns the error of a question about objects that the log does not have. It adds a suggestion, or that the first list
 // has not ended.
-func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []query.Coverage, text string) error {
+func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, text string) error {
 	if id := unlisted(coverage); id != "" {
 		return fmt.Errorf("%s: the first list of %s has not ended yet (exporter status shows how far it is)", text, id)
 	}
@@ -38,7 +39,7 @@ func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, cover
 
 // checkKnown returns an error if the log has never had an object or the namespace that a question names. answered are the objects of the
 // answer, by resource and name. Else an answer with nothing about a wrong name would read as if nothing had happened.
-func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []query.Coverage, answered map[string]bool) error {
+func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, answered map[string]bool) error {
 	if len(answered) > 0 && len(objects.Names) < 2 {
 		return nil
 	}
@@ -84,7 +85,7 @@ func checkNamespace(ctx context.Context, r sinks.Reader, name string) error {
 
 // usersOf returns the users of the last day.
 func usersOf(ctx context.Context, r sinks.Reader) []string {
-	requests, err := query.ReadRequests(ctx, r, &sinks.Objects{}, time.Now().Add(-24*time.Hour))
+	requests, err := who.ReadRequests(ctx, r, &sinks.Objects{}, time.Now().Add(-24*time.Hour))
 	if err != nil || requests == nil {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/query/difference"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -24,7 +26,7 @@ type printer struct {
 }
 
 // change returns the text of a change.
-func (p *printer) change(l *sinks.Logged, requester *query.Who) (plain.Own, error) {
+func (p *printer) change(l *sinks.Logged, requester *who.Who) (plain.Own, error) {
 	e, err := p.event(l, requester)
 	if err != nil {
 		return "", err
@@ -41,7 +43,7 @@ type eventWithBodies struct {
 
 // event returns the event of a change, or nil if the format does not need it. Call it for all changes in their order, since it
 // remembers states.
-func (p *printer) event(l *sinks.Logged, requester *query.Who) (*query.Event, error) {
+func (p *printer) event(l *sinks.Logged, requester *who.Who) (*query.Event, error) {
 	if p.flags.Format == "name" || p.flags.Format == "table" && p.flags.screen == nil {
 		return nil, nil
 	}
@@ -109,20 +111,20 @@ func (p *printer) changelog(e *query.Event) (plain.Own, error) {
 	if e.Op != "u" || e.Before == nil || e.After == nil {
 		return text, nil
 	}
-	lines, err := query.Lines(e.Before, e.After, p.all)
+	lines, err := difference.Lines(e.Before, e.After, p.all)
 	return text + differences(p.colours, lines, unlimited), err
 }
 
 // entry returns the text of a change for a terminal: one line in a table, or a line with the differences below it.
 func (p *printer) entry(e *query.Event) (plain.Own, error) {
-	var lines []query.Line
+	var lines []difference.Line
 	var err error
 	if e.Op == "u" && e.Before != nil && e.After != nil {
-		lines, err = query.Lines(e.Before, e.After, p.all)
+		lines, err = difference.Lines(e.Before, e.After, p.all)
 	}
 	line := p.line(e)
 	if p.flags.Format == "table" {
-		line.What = query.InWords(lines)
+		line.What = difference.InWords(lines)
 		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
 	}
 	return line.Lines(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines, p.flags.screen.Columns()), err

@@ -20,6 +20,8 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
 	"kubecdc/query"
+	"kubecdc/query/difference"
+	"kubecdc/query/timeline"
 	"kubecdc/restore"
 	"kubecdc/sinks"
 )
@@ -44,7 +46,7 @@ An object is refused if the log lacks a part of it (redacted, only metadata, too
 type restoring struct {
 	pastFlags
 	moment string
-	then   query.Target // what moment means
+	then   timeline.Target // what moment means
 }
 
 // NewRestore returns the command exporter restore.
@@ -73,7 +75,7 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 	if len(objects.Names) != 1 {
 		return fault.Usage("restore needs one object: exporter restore deploy/web -n shop --at 2h")
 	}
-	states, err := readStates(ctx, c, r, objects, p.then, query.Target{})
+	states, err := readStates(ctx, c, r, objects, p.then, timeline.Target{})
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ type otherObjects struct {
 }
 
 func (r *otherObjects) read(objects sinks.Objects) (found []*query.Object) {
-	states, err := query.ReadStates(r.ctx, r.reader, query.Question{Objects: objects}, query.Target{})
+	states, err := query.ReadStates(r.ctx, r.reader, query.Question{Objects: objects}, timeline.Target{})
 	if err == nil {
 		err = states[0].Objects(func(o *query.Object) error { found = append(found, o); return nil })
 	}
@@ -223,7 +225,7 @@ func (p *restoring) explain(c *cobra.Command, plan *restore.Plan, then, now *que
 	case "create":
 		text = plain.Sprintf("%s is gone:\n", object)
 	default:
-		lines, err := query.Lines([]byte(cells.Compact(plan.Present)), []byte(cells.Compact(plan.Manifest)), false)
+		lines, err := difference.Lines([]byte(cells.Compact(plan.Present)), []byte(cells.Compact(plan.Manifest)), false)
 		if err != nil {
 			return err
 		}

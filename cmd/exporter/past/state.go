@@ -16,6 +16,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/restore"
 	"kubecdc/sinks"
 )
@@ -107,7 +108,7 @@ func answers(count *int, answered map[string]bool) func(*query.Object) error {
 }
 
 // readStates reads states. On a terminal it shows how much of the log was read.
-func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, objects sinks.Objects, moments ...query.Target) ([]*query.State, error) {
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, objects sinks.Objects, moments ...timeline.Target) ([]*query.State, error) {
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
 	states, err := query.ReadStates(ctx, r, query.Question{Objects: objects, Progress: show.Report}, moments...)
 	show.End()

@@ -13,7 +13,8 @@ import (
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -117,7 +118,7 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 	if err = t.readRequests(ctx, c, r, objects, time.Now()); err != nil || !t.requests.Known() {
 		return nil, err
 	}
-	t.late, err = query.LateSince(ctx, r, time.Now())
+	t.late, err = timeline.LateSince(ctx, r, time.Now())
 	t.useLate(c)
 	return nil, err
 }
@@ -161,7 +162,7 @@ func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q si
 		counting.filter = nil
 	}
 	seen, recovered := time.Now(), false
-	err = counting.read(ctx, c, r, q, func(l *sinks.Logged, _ *query.Who) error {
+	err = counting.read(ctx, c, r, q, func(l *sinks.Logged, _ *who.Who) error {
 		n++
 		if recovered = recovered || l.Gap != ""; l.Time.Before(seen) {
 			seen = l.Time
@@ -171,7 +172,7 @@ func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q si
 	if t.hasWarned = counting.hasWarned; err != nil || n < t.last && !since.IsZero() {
 		return n, since, err
 	}
-	if t.late, err = query.LateSince(ctx, r, seen); since.IsZero() || recovered {
+	if t.late, err = timeline.LateSince(ctx, r, seen); since.IsZero() || recovered {
 		return n, time.Time{}, err
 	}
 	if seen.Before(since) {
@@ -182,12 +183,12 @@ func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q si
 
 // lines returns the changes after a cut, in the order of the log. The cut is of a time, or of none.
 func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) ([]line, error) {
-	order, err := query.ReadOrder(ctx, r, since)
+	order, err := timeline.ReadOrder(ctx, r, since)
 	if err != nil {
 		return nil, err
 	}
 	past := lines{most: t.last, order: order}
-	err = t.read(ctx, c, r, q, func(l *sinks.Logged, requester *query.Who) (err error) {
+	err = t.read(ctx, c, r, q, func(l *sinks.Logged, requester *who.Who) (err error) {
 		now, wanted := past.newLine(l, l.Logged)
 		if !wanted || t.user != "" && !requester.Is(t.user) {
 			return nil

@@ -11,7 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
 	"kubecdc/sinks"
 )
 
@@ -23,12 +24,12 @@ func (t *changes) ignores(c *cobra.Command) func(resource string, since time.Tim
 	}
 	return func(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
 		may, known = t.late.Ignores(resource, since, l)
-		return may || !known && query.Ignores(here, resource), known
+		return may || !known && timeline.Ignores(here, resource), known
 	}
 }
 
 // remarkRequests says which time the audit events cover.
-func (p *pastFlags) remarkRequests(errs io.Writer, q *query.Requests) {
+func (p *pastFlags) remarkRequests(errs io.Writer, q *who.Requests) {
 	if q.Known() {
 		p.addRemark(errs, "audit events are there from "+p.clockOf(q.Coverage.Since)+" to "+p.clockOf(q.Coverage.Last))
 	}

@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/internal/fault"
 	"kubecdc/internal/screen"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -46,7 +46,7 @@ func (p *pastFlags) clockOf(t time.Time) string {
 }
 
 // remarkMoment writes what a flag's time was understood as, unless it was written so, and if the answer is about an earlier one.
-func (p *pastFlags) remarkMoment(errs io.Writer, flag, text string, asked, answered query.Target) {
+func (p *pastFlags) remarkMoment(errs io.Writer, flag, text string, asked, answered timeline.Target) {
 	t := answered.Happened
 	if t.IsZero() {
 		t = answered.Logged

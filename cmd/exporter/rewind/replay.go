@@ -19,7 +19,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 	"kubecdc/observe"
-	"kubecdc/query"
+	"kubecdc/query/timeline"
 	"kubecdc/replay"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -172,7 +172,7 @@ func (r *replaying) do(ctx context.Context) error {
 		return err
 	}
 	defer target.Close()
-	run := &replay.Run{Log: r.log, Target: target, Rate: r.rate, Covered: query.Copied,
+	run := &replay.Run{Log: r.log, Target: target, Rate: r.rate, Covered: timeline.Copied,
 		Envelope: change.Envelope{Cluster: r.cluster, Prefix: r.settings.Kafka.TopicPrefix, Version: cli.Version}}
 	if r.resume != "" {
 		return r.goOn(ctx, run, live)

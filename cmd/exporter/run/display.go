@@ -24,7 +24,7 @@ import (
 	"kubecdc/internal/screen"
 	"kubecdc/internal/suggest"
 	"kubecdc/internal/wait"
-	"kubecdc/query"
+	"kubecdc/query/difference"
 	"kubecdc/setup"
 	"kubecdc/sinks/stdout"
 )
@@ -60,8 +60,8 @@ func (d *display) show(all bool) stdout.Show {
 
 // whatDiffers describes an update as exporter tail does.
 func whatDiffers(before, after []byte) string {
-	lines, _ := query.Lines(before, after, false) // what can't be read is described by its fields
-	return query.InWords(lines)
+	lines, _ := difference.Lines(before, after, false) // what can't be read is described by its fields
+	return difference.InWords(lines)
 }
 
 const commands = `

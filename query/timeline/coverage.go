@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (c *Coverage) lacks(format string, args ...any) {
 }
 
 // since returns the version, and its time, from which on the log has every change of an era.
-func (*Set) since(st *timeline, e *era) (change.ResourceVersion, time.Time) {
+func (*Set) since(st *Timeline, e *era) (change.ResourceVersion, time.Time) {
 	oldest := st.retained
 	if oldest.Version == "" || e.first.Version == "" || oldest.n <= e.first.n {
 		return e.start(), e.first.Time
@@ -58,13 +58,13 @@ func (*Set) since(st *timeline, e *era) (change.ResourceVersion, time.Time) {
 }
 
 // coverage returns within which versions the answer is complete for one stream.
-func (s *Set) coverage(st *timeline) Coverage {
-	c := Coverage{Stream: st.stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates}
+func (s *Set) coverage(st *Timeline) Coverage {
+	c := Coverage{Stream: st.Stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates}
 	c.Known = st.beforeTarget.Time
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time
 	}
-	if lost := s.retained[change.ResourceOf(st.stream).ID()].Lost; lost != "" {
+	if lost := s.retained[change.ResourceOf(st.Stream).ID()].Lost; lost != "" {
 		c.lacks("%s", lost)
 	}
 	e, ended := s.eraOf(st)
@@ -105,7 +105,7 @@ func (g *gap) lacks() string {
 }
 
 // checkEnd adds to what the answer lacks if the target is after the last position of its era.
-func (s *Set) checkEnd(c *Coverage, st *timeline, e *era, ended bool) {
+func (s *Set) checkEnd(c *Coverage, st *Timeline, e *era, ended bool) {
 	after, t := ended, s.target
 	switch {
 	case t.Version != "":
@@ -130,9 +130,9 @@ func (s *Set) checkEnd(c *Coverage, st *timeline, e *era, ended bool) {
 	}
 }
 
-// cover returns within which versions an answer is complete. It returns a TwoStatesError if the moment is a version that stands for
+// Cover returns within which versions an answer is complete. It returns a TwoStatesError if the moment is a version that stands for
 // two states.
-func (s *Set) cover(namespace string) (all []Coverage, err error) {
+func (s *Set) Cover(namespace string) (all []Coverage, err error) {
 	s.versions = map[change.StreamID]change.ResourceVersion{}
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
 		if ns := change.ParseStream(id).Namespace; ns != "" && namespace != "" && ns != namespace {
@@ -151,7 +151,7 @@ func (s *Set) cover(namespace string) (all []Coverage, err error) {
 // Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out gaps
 // that ended before a time.
 func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string, err error) {
-	s, err := readTimelines(ctx, r, objects.Resources, Target{}, nil)
+	s, err := readSet(ctx, r, objects.Resources, Target{}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,7 +174,7 @@ func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since 
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		missing = append(missing, s.noStream(objects.Namespace))
+		missing = append(missing, s.NoStream(objects.Namespace))
 	}
 	return all, missing, nil
 }

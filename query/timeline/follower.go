@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func (f *Follower) follow(ctx context.Context, resources []string) (end *Set, st
 func (f *Follower) readNew(ctx context.Context, retained map[string]sinks.Retained) error {
 	var since time.Time
 	if f.all == nil {
-		f.all, f.epochs, f.stops, f.read, f.every = newTimelines(nil, retained, Target{}, nil), map[int]int64{}, nil, 0, firstEvery
+		f.all, f.epochs, f.stops, f.read, f.every = newSet(nil, retained, Target{}, nil), map[int]int64{}, nil, 0, firstEvery
 	} else {
 		since = f.all.ends.Add(-outOfOrder)
 	}
@@ -106,7 +106,7 @@ func (f *Follower) stop() {
 		f.stops, f.every = fewer, 2*f.every
 	}
 	lean := *f.all
-	lean.streams = map[change.StreamID]*timeline{}
+	lean.streams = map[change.StreamID]*Timeline{}
 	for id, st := range f.all.streams { // no time before the stop is asked of it, but its last position may be a late one
 		own, unread, tenures := *st, st.delays.unread, st.delays.tenures
 		own.delays.unread, own.delays.tenures = slices.Clip(unread[max(0, len(unread)-1):]), tenures[max(0, len(tenures)-2):]
@@ -116,8 +116,8 @@ func (f *Follower) stop() {
 	f.all.earliest, f.all.latest = time.Time{}, time.Time{}
 }
 
-// At returns what the control records of the log tell of some resources at a moment. It reads the new ones, and those near the moment.
-func (f *Follower) At(ctx context.Context, resources []string, moment Target) (*Set, error) {
+// Moment returns what the control records of the log tell of some resources at a moment. It reads the new ones, and those near the moment.
+func (f *Follower) Moment(ctx context.Context, resources []string, moment Target) (*Set, error) {
 	end, stops, err := f.follow(ctx, resources)
 	if err == nil {
 		err = end.verify(ctx, f.Log)
@@ -149,7 +149,7 @@ func (f *Follower) At(ctx context.Context, resources []string, moment Target) (*
 
 // near reads the control records near a target. It begins at the last stop before them.
 func (f *Follower) near(ctx context.Context, end *Set, stops []*Set, target Target, cut *sinks.Cut) (*Set, error) {
-	s, since, until := newTimelines(end.resources, end.retained, target, cut), time.Time{}, 0
+	s, since, until := newSet(end.resources, end.retained, target, cut), time.Time{}, 0
 	for _, stop := range stops {
 		own := stop.copyOf(end.resources)
 		if !own.isBefore(target, cut) {
@@ -236,7 +236,7 @@ func (s *Set) isPast(end *Set) bool {
 }
 
 // hasEra reports whether the records so far have all eras of a stream that may have the target's version.
-func (s *Set) hasEra(st, known *timeline) bool {
+func (s *Set) hasEra(st, known *Timeline) bool {
 	eras, all := 0, s.erasOf(known)
 	if st != nil {
 		eras = len(st.eras)
@@ -258,7 +258,7 @@ func (s *Set) addNear(near *Set) {
 	for id, st := range s.streams {
 		found := near.streams[id]
 		if found == nil {
-			found = &timeline{}
+			found = &Timeline{}
 		}
 		for i, e := range found.eras[:min(len(found.eras), len(st.eras))] {
 			st.eras[i].last, st.eras[i].reached = later(e.last, st.eras[i].last), e.reached
@@ -279,7 +279,7 @@ func (s *Set) addNear(near *Set) {
 // CutBefore finds a cut after which the log has every change of a resource that is newer than a version. The log may have older
 // changes after it, too. It returns nil if all changes must be read.
 func (f *Follower) CutBefore(ctx context.Context, resource string, version change.ResourceVersion) (*sinks.Cut, error) {
-	s, err := f.At(ctx, []string{resource}, Target{Version: version})
+	s, err := f.Moment(ctx, []string{resource}, Target{Version: version})
 	if err != nil {
 		return nil, err
 	}
@@ -288,11 +288,11 @@ func (f *Follower) CutBefore(ctx context.Context, resource string, version chang
 			return nil, err
 		}
 	}
-	position := s.safePosition()
+	position := s.SafePosition()
 	if position.Version == "" {
 		return nil, nil
 	}
-	cut, err := f.Log.CutAt(ctx, s.timeBefore(position))
+	cut, err := f.Log.CutAt(ctx, s.TimeBefore(position))
 	if err != nil {
 		return nil, unlessPruned(err)
 	}

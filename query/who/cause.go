@@ -1,4 +1,4 @@
-package query
+package who
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
 	"kubecdc/internal/suggest"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -212,11 +213,11 @@ func readLives(
 		if requests, err = ReadRequests(ctx, r, &objects, time.Time{}); err != nil {
 			return err
 		}
-		coverage, _, err := Covered(ctx, r, &objects, time.Time{})
+		coverage, _, err := timeline.Covered(ctx, r, &objects, time.Time{})
 		if err != nil {
 			return err
 		}
-		late := LateAmong(coverage)
+		late := timeline.LateAmong(coverage)
 		requests.ReadLate, requests.Skips, requests.Ignores = late.Has, late.Skips, late.Ignores
 	}
 	return r.Changes(ctx, q, func(l *sinks.Logged) error {

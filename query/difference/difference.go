@@ -1,4 +1,5 @@
-package query
+// Package difference compares two images of an object: in lines for people, or as a JSON Patch. It knows no log.
+package difference
 
 import (
 	"bytes"

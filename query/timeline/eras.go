@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 )
 
 // eraOf returns the era of the target, and whether another era follows. The era is nil if the target is before all eras.
-func (s *Set) eraOf(st *timeline) (found *era, ended bool) {
+func (s *Set) eraOf(st *Timeline) (found *era, ended bool) {
 	if all := s.erasOf(st); len(all) > 0 {
 		return all[0], all[0] != st.eras[len(st.eras)-1]
 	}
@@ -28,7 +28,7 @@ func (s *Set) eraOf(st *timeline) (found *era, ended bool) {
 }
 
 // erasOf returns the eras that have the target's version. After a restore of etcd it may stand for a state in each.
-func (s *Set) erasOf(st *timeline) (all []*era) {
+func (s *Set) erasOf(st *Timeline) (all []*era) {
 	for i, e := range st.eras {
 		if s.target.Version != "" && e.has(s.target.Version, i == len(st.eras)-1) {
 			all = append(all, e)
@@ -38,9 +38,9 @@ func (s *Set) erasOf(st *timeline) (all []*era) {
 }
 
 // checkUnique returns a TwoStatesError if the target's version stands for two states of a stream.
-func (s *Set) checkUnique(st *timeline) error {
+func (s *Set) checkUnique(st *Timeline) error {
 	if all := s.erasOf(st); len(all) > 1 {
-		e := &TwoStatesError{Stream: st.stream, Version: s.target.Version}
+		e := &TwoStatesError{Stream: st.Stream, Version: s.target.Version}
 		for _, era := range all {
 			e.Times = append(e.Times, era.reached)
 		}
@@ -49,9 +49,9 @@ func (s *Set) checkUnique(st *timeline) error {
 	return nil
 }
 
-// compareEra compares the era in which a change was logged with the target's era: negative before, 0 same, positive after.
+// CompareEra compares the era in which a change was logged with the target's era: negative before, 0 same, positive after.
 // inherits reports whether the later one of both has the objects of the earlier one.
-func (s *Set) compareEra(st *timeline, l *sinks.Logged) (n int, inherits bool) {
+func (s *Set) CompareEra(st *Timeline, l *sinks.Logged) (n int, inherits bool) {
 	if st == nil || len(st.eras) < 2 {
 		return 0, true
 	}
@@ -66,10 +66,10 @@ func (s *Set) compareEra(st *timeline, l *sinks.Logged) (n int, inherits bool) {
 	return own - i, !slices.ContainsFunc(st.eras[min(own, i)+1:max(own, i)+1], func(e *era) bool { return !e.inherits })
 }
 
-// checkBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras
-// began. Up to a backup, both histories are the same. It is not older than an object that the era's list did not change:
+// CheckBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras
+// began. Up to a backup, both histories are the same. It is not older than an object that the era's list did not change.
 // newestInherited returns the newest version of such objects, as the log was at a time.
-func (s *Set) checkBackups(
+func (s *Set) CheckBackups(
 	covered []Coverage, newestInherited func(resource string, logged time.Time) (change.ResourceVersion, error),
 ) error {
 	for i := range covered {
@@ -83,12 +83,12 @@ func (s *Set) checkBackups(
 				continue
 			}
 			// The record has milliseconds.
-			newest, err := newestInherited(change.ResourceOf(st.stream).ID(), e.first.Logged.Add(time.Millisecond-1))
+			newest, err := newestInherited(change.ResourceOf(st.Stream).ID(), e.first.Logged.Add(time.Millisecond-1))
 			if err != nil {
 				return err
 			}
 			if newest.Compare(s.target.Version) < 0 {
-				return &TwoStatesError{st.stream, s.target.Version, []time.Time{found[0].reached, e.first.Time}}
+				return &TwoStatesError{st.Stream, s.target.Version, []time.Time{found[0].reached, e.first.Time}}
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package query_test
+package difference_test
 
 import (
 	"encoding/json"
@@ -8,12 +8,12 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"kubecdc/query"
+	"kubecdc/query/difference"
 	"kubecdc/test/hostile"
 )
 
 // text returns the lines as tests show them: removed text in [- -], new text in {+ +}.
-func text(lines []query.Line) string {
+func text(lines []difference.Line) string {
 	var b strings.Builder
 	for _, l := range lines {
 		b.WriteString(strings.TrimRight(string(l.Sign)+" "+l.Path, " ") + ":")
@@ -36,7 +36,7 @@ func text(lines []query.Line) string {
 func TestLinesTellWhatDiffers(t *testing.T) {
 	datadriven.RunTest(t, filepath.Join("testdata", "lines"), func(t *testing.T, d *datadriven.TestData) string {
 		before, after, _ := strings.Cut(d.Input, "\n--\n")
-		lines, err := query.Lines([]byte(before), []byte(after), d.HasArg("all"))
+		lines, err := difference.Lines([]byte(before), []byte(after), d.HasArg("all"))
 		if err != nil {
 			return err.Error() + "\n"
 		}
@@ -48,7 +48,7 @@ func TestLinesTellWhatDiffers(t *testing.T) {
 func TestLinesOfHostileContents(t *testing.T) {
 	for _, was := range hostile.Contents() {
 		for _, becomes := range hostile.Contents() {
-			lines, err := query.Lines(content(t, was), content(t, becomes), true)
+			lines, err := difference.Lines(content(t, was), content(t, becomes), true)
 			if err != nil || (len(lines) > 0) != (was.Text != becomes.Text) {
 				t.Errorf("from %s to %s: %d lines, %v", was.What, becomes.What, len(lines), err)
 			}
@@ -77,7 +77,7 @@ func TestLinesOfLongTexts(t *testing.T) {
 			"~ list: replaced: 20,000 items by 30,000\n"},
 		{string(body("a", "a")), strings.Replace(string(body("a", "a")), `"a",0]`, `"a","b",0]`, 1), `+ list[20000]: {+"b"+}` + "\n"},
 	} {
-		lines, err := query.Lines([]byte(tc.was), []byte(tc.now), true)
+		lines, err := difference.Lines([]byte(tc.was), []byte(tc.now), true)
 		if got := text(lines); err != nil || got != tc.want {
 			t.Errorf("%.2000s, want %s; %v", got, tc.want, err)
 		}

@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -15,7 +15,7 @@ type Order map[sinks.BatchID]int
 // reads all.
 func ReadOrder(ctx context.Context, r sinks.Reader, since time.Time) (Order, error) {
 	if !since.IsZero() {
-		since = since.Add(-margin)
+		since = since.Add(-ClockMargin)
 	}
 	all := Order{}
 	err := r.Controls(ctx, since, func(*sinks.Span) bool { return true }, func(c *change.Control) error {

@@ -1,4 +1,4 @@
-package query_test
+package difference_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"kubecdc/query"
+	"kubecdc/query/difference"
 	"kubecdc/test/hostile"
 )
 
@@ -40,9 +40,9 @@ func TestAPatchLeadsFromOneImageToTheOther(t *testing.T) {
 
 func patchOf(t *testing.T, was, now []byte) []byte {
 	t.Helper()
-	operations, err := query.Patch(was, now)
+	operations, err := difference.Patch(was, now)
 	must(t, err)
-	text, err := json.Marshal(append([]query.Operation{}, operations...))
+	text, err := json.Marshal(append([]difference.Operation{}, operations...))
 	must(t, err)
 	return text
 }
@@ -102,5 +102,12 @@ func TestAPatchOfLongListsIsBounded(t *testing.T) {
 		if !strings.HasPrefix(string(got), tc.want) {
 			t.Errorf("%s: %.200s, want %s", tc.name, got, tc.want)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

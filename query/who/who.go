@@ -1,4 +1,6 @@
-package query
+// Package who finds who made a change, by the log's audit records, and which deletion another one followed. It says how certain each
+// answer is. It knows no state of a moment.
+package who
 
 import (
 	"slices"

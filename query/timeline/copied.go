@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func Copied(
 	if err != nil {
 		return nil, nil, err
 	}
-	s := newTimelines(resources, retained, Target{}, nil)
+	s := newSet(resources, retained, Target{}, nil)
 	err = r.Controls(ctx, time.Time{}, nil, func(c *change.Control) error {
 		if has, _ := cut.Batches.Has(c.Slot, c.Batch); has {
 			return s.addControl(c)

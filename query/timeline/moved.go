@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 // MostBack is how far a time that was given as a duration may be moved back.
 const MostBack = time.Minute
 
-// earlier moves a time to the last second before it at which the changes that were read are certain. It returns false if there is none.
-func (s *Set) earlier(t *Target) bool {
+// Earlier moves a time to the last second before it at which the changes that were read are certain. It returns false if there is none.
+func (s *Set) Earlier(t *Target) bool {
 	for t.Back >= time.Second {
 		if t.Happened, t.Back = t.Happened.Add(-time.Second), t.Back-time.Second; s.areCertainAt(t.Happened) {
 			return true

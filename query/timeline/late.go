@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func (s Late) Since(seen time.Time) time.Time {
 	earliest := seen
 	for _, spans := range s.spans {
 		for _, late := range spans {
-			if !late.to.Before(seen.Add(-margin)) && late.from.Before(earliest) {
+			if !late.to.Before(seen.Add(-ClockMargin)) && late.from.Before(earliest) {
 				earliest = late.from
 			}
 		}
@@ -61,8 +61,8 @@ func (s Late) Since(seen time.Time) time.Time {
 	return earliest
 }
 
-// margin is how long before the first change the records are read, since clocks differ.
-const margin = time.Hour
+// ClockMargin is how long before the first change the records are read, since clocks differ.
+const ClockMargin = time.Hour
 
 // LateAmong returns when these streams were read late, and their gaps.
 func LateAmong(coverage []Coverage) Late {
@@ -80,7 +80,7 @@ func LateAmong(coverage []Coverage) Late {
 // before, since the log's clock may be another.
 func LateSince(ctx context.Context, r sinks.Reader, seen time.Time) (Late, error) {
 	all := newLate()
-	err := r.Controls(ctx, seen.Add(-margin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
+	err := r.Controls(ctx, seen.Add(-ClockMargin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {
 		all.owners.add(c)
 		switch {
 		case c.Type == change.ControlBehind:

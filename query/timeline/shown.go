@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// shownTime returns the newest time that a position or a change up to the moment shows, so that the moment is not earlier. After an outage
+// ShownTime returns the newest time that a position or a change up to the moment shows, so that the moment is not earlier. After an outage
 // changes are seen late, but objects have their own times, and the stream's last live position is from before.
-func (s *Set) shownTime(ctx context.Context, r sinks.Reader, covered []Coverage) (shown time.Time, err error) {
-	version, position := s.target.Version, s.safePosition()
+func (s *Set) ShownTime(ctx context.Context, r sinks.Reader, covered []Coverage) (shown time.Time, err error) {
+	version, position := s.target.Version, s.SafePosition()
 	spans := map[change.StreamID][]span{}
 	know := func(t time.Time) {
 		if t.After(shown) {
@@ -33,10 +33,10 @@ func (s *Set) shownTime(ctx context.Context, r sinks.Reader, covered []Coverage)
 	hasLate, onlyLate := false, false
 	q := sinks.Query{Resources: s.resources, NoBodies: true, Wanted: func(l *sinks.Logged) bool {
 		_, asked := spans[l.Stream.ID()]
-		era, _ := s.compareEra(s.streams[l.Stream.ID()], l)
+		era, _ := s.CompareEra(s.streams[l.Stream.ID()], l)
 		return asked && era == 0 && l.ResourceVersion.Compare(version) <= 0 && !(onlyLate && isLive(l))
 	}}
-	after, err := r.CutAt(ctx, s.timeBefore(position))
+	after, err := r.CutAt(ctx, s.TimeBefore(position))
 	if err == nil {
 		q.After = &after
 		q.To, err = s.cutAfterTarget(ctx, r)
@@ -84,9 +84,9 @@ func (s *Set) cutAfterTarget(ctx context.Context, r sinks.Reader) (*sinks.Cut, e
 	return &cut, err
 }
 
-// current returns by when the log has all of each stream: the earliest of their last positions. It leaves out resources that were removed, and
+// Current returns by when the log has all of each stream: the earliest of their last positions. It leaves out resources that were removed, and
 // is zero if there are no others.
-func (s *Set) current() (upTo time.Time) {
+func (s *Set) Current() (upTo time.Time) {
 	for _, st := range s.streams {
 		if last := st.last; last.Version != "" && st.currentEra().removed.IsZero() && (upTo.IsZero() || last.Time.Before(upTo)) {
 			upTo = last.Time
@@ -101,5 +101,5 @@ func (f *Follower) Current(ctx context.Context, resource string) (upTo time.Time
 	if err != nil {
 		return upTo, err
 	}
-	return end.current(), nil
+	return end.Current(), nil
 }

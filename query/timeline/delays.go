@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"cmp"
@@ -185,7 +185,7 @@ func (d *delays) seenBy(t time.Time) time.Time {
 }
 
 // seenBy returns by when a change of a stream that happened by t was seen.
-func (s *Set) seenBy(st *timeline, t time.Time) time.Time {
+func (s *Set) seenBy(st *Timeline, t time.Time) time.Time {
 	latest := st.delays.seenBy(t)
 	if silent := s.activity[st.atTarget.slot].seenBy(t); silent.After(latest) {
 		return silent

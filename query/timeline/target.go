@@ -1,10 +1,4 @@
-// Package query answers questions about the past from the log alone: a state at a moment, an object's history, and the difference
-// between two states.
-//
-// Each answer says from where to where it is complete, and what it lacks. That may be pruned or compacted changes, gaps that were
-// not recovered, or the time before the first list. The control records show this (timelines.go). The package reads through
-// sinks.Reader. It knows no sink, no checkpoint and no API server.
-package query
+package timeline
 
 import (
 	"context"
@@ -60,8 +54,8 @@ func (e *noBatchYet) Error() string {
 
 func (e *noBatchYet) Is(target error) bool { return target == sinks.ErrNotRetained }
 
-// resolve replaces the batch of a target by the time at which it was logged. The batch is searched from a time on.
-func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Target, error) {
+// Resolve replaces the batch of a target by the time at which it was logged. The batch is searched from a time on.
+func Resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Target, error) {
 	if t.Batch == nil {
 		return t, nil
 	}
@@ -97,7 +91,7 @@ func resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 
 // resolveWithCut resolves a target, and returns the cut if that is a point of the log, or nil if it is not.
 func resolveWithCut(ctx context.Context, r sinks.Reader, moment Target, since time.Time) (Target, *sinks.Cut, error) {
-	target, err := resolve(ctx, r, moment, since)
+	target, err := Resolve(ctx, r, moment, since)
 	if err != nil || target.Version != "" || !target.Happened.IsZero() {
 		return target, nil, err
 	}

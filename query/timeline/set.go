@@ -1,4 +1,6 @@
-package query
+// Package timeline finds what the control records of a log tell of its streams. That is up to where the changes are complete, which
+// gaps there are, and when a stream was read late. So it knows whether a change happened by a moment. It knows no object's state.
+package timeline
 
 import (
 	"context"
@@ -12,7 +14,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Set is what a log tells of some resources: it reads the control records of some resources.
+// Set is what the control records of a log tell of some resources: a timeline for each stream.
 type Set struct {
 	resources []string // empty: all
 	target    Target
@@ -21,7 +23,7 @@ type Set struct {
 	activity  map[int]activity // by slot
 	currents  map[int]*current
 	ends      time.Time // when the last batch was logged
-	streams   map[change.StreamID]*timeline
+	streams   map[change.StreamID]*Timeline
 	read      point  // up to where the log was read
 	here      *point // a copy of read; nil after the next batch
 	steps     []step
@@ -46,31 +48,31 @@ type step struct {
 	logged time.Time
 }
 
-func newTimelines(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *Set {
+func newSet(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *Set {
 	return &Set{resources: resources, target: target, Cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
-		streams: map[change.StreamID]*timeline{}, read: point{Point: sinks.Point{Place: sinks.Place{}}}, owners: newOwners()}
+		streams: map[change.StreamID]*Timeline{}, read: point{Point: sinks.Point{Place: sinks.Place{}}}, owners: newOwners()}
 }
 
-// controls finds what the control records of a log tell of some resources at a moment.
-type controls func(ctx context.Context, resources []string, moment Target) (*Set, error)
+// Source finds what the control records of a log tell of some resources at a moment.
+type Source func(ctx context.Context, resources []string, moment Target) (*Set, error)
 
-// readsAll reads all control records of a log for each moment.
-func readsAll(r sinks.Reader) controls {
+// ReadsAll reads all control records of a log for each moment.
+func ReadsAll(r sinks.Reader) Source {
 	return func(ctx context.Context, resources []string, moment Target) (*Set, error) {
 		target, cut, err := resolveWithCut(ctx, r, moment, time.Time{})
 		if err != nil {
 			return nil, err
 		}
-		return readTimelines(ctx, r, resources, target, cut)
+		return readSet(ctx, r, resources, target, cut)
 	}
 }
 
-func readTimelines(ctx context.Context, r sinks.Reader, resources []string, target Target, cut *sinks.Cut) (*Set, error) {
+func readSet(ctx context.Context, r sinks.Reader, resources []string, target Target, cut *sinks.Cut) (*Set, error) {
 	retained, err := r.Retained(ctx, resources)
 	if err != nil {
 		return nil, err
 	}
-	s := newTimelines(resources, retained, target, cut)
+	s := newSet(resources, retained, target, cut)
 	if err := r.Controls(ctx, time.Time{}, s.needsAll, s.addControl); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func readTimelines(ctx context.Context, r sinks.Reader, resources []string, targ
 func (s *Set) copyOf(resources []string) *Set {
 	own := *s
 	own.resources, own.steps, own.read.Place = resources, slices.Clone(s.steps), maps.Clone(s.read.Place)
-	own.activity, own.currents, own.streams, own.owners = map[int]activity{}, map[int]*current{}, map[change.StreamID]*timeline{}, newOwners()
+	own.activity, own.currents, own.streams, own.owners = map[int]activity{}, map[int]*current{}, map[change.StreamID]*Timeline{}, newOwners()
 	for slot, c := range s.currents {
 		known := *c
 		own.currents[slot] = &known
@@ -151,8 +153,8 @@ func (s *Set) addStep(x step) {
 	s.steps = append(s.steps, x)
 }
 
-// timeBefore returns a time by which the log had neither the batch of a mark nor a later one, even if clocks stepped.
-func (s *Set) timeBefore(m Mark) time.Time {
+// TimeBefore returns a time by which the log had neither the batch of a mark nor a later one, even if clocks stepped.
+func (s *Set) TimeBefore(m Mark) time.Time {
 	t := m.Logged
 	if i := slices.IndexFunc(s.steps, func(x step) bool { return x.n > m.n }); i >= 0 && s.steps[i].logged.Before(t) {
 		t = s.steps[i].logged
@@ -160,10 +162,10 @@ func (s *Set) timeBefore(m Mark) time.Time {
 	return t.Add(-time.Millisecond)
 }
 
-// safePosition returns a position by which the log has no change of any stream after the moment, except parts of lists, which
+// SafePosition returns a position by which the log has no change of any stream after the moment, except parts of lists, which
 // quick finds. It is empty if there is none. Up to a position the log has only what happened up to its version. Changes after it
 // may still be older than the moment: corrections by a snapshot or a proof, and what a list finds.
-func (s *Set) safePosition() (first Mark) {
+func (s *Set) SafePosition() (first Mark) {
 	var last Mark
 	for _, st := range s.streams {
 		switch b := st.firstOfVersion; {
@@ -307,8 +309,8 @@ func (s *Set) confirm(c *change.Control) {
 }
 
 // addMark adds a position to the stream's timeline, and to its places around the target.
-func (s *Set) addMark(st *timeline, m Mark, epoch int64) {
-	resource := change.ResourceOf(st.stream).ID()
+func (s *Set) addMark(st *Timeline, m Mark, epoch int64) {
+	resource := change.ResourceOf(st.Stream).ID()
 	st.delays.addMark(m, epoch)
 	before := len(st.eras)
 	if st.addMark(m); before > 0 && st.eras[len(st.eras)-1].first == m {
@@ -338,7 +340,7 @@ func (s *Set) addMark(st *timeline, m Mark, epoch int64) {
 }
 
 // beginEra changes the places around a target that is a version. An earlier era has that version, or the new one may have it.
-func (s *Set) beginEra(st *timeline, m Mark) {
+func (s *Set) beginEra(st *Timeline, m Mark) {
 	switch ended := len(st.eras) - 1; {
 	case s.target.Version == "" || s.isAfterTarget(m):
 	case !slices.ContainsFunc(st.eras[:ended], func(e *era) bool { return e.has(s.target.Version, false) }):
@@ -365,18 +367,18 @@ func (s *Set) isAfterTarget(m Mark) bool {
 		!s.target.Happened.IsZero() && m.Time.After(s.target.Happened)
 }
 
-// streamOf returns the timeline of a change's stream, or nil if the log has no control record of it.
-func (s *Set) streamOf(l *sinks.Logged) *timeline { return s.streams[l.Stream.ID()] }
+// StreamOf returns the timeline of a change's stream, or nil if the log has no control record of it.
+func (s *Set) StreamOf(l *sinks.Logged) *Timeline { return s.streams[l.Stream.ID()] }
 
-func (s *Set) timelineOf(id change.StreamID) *timeline {
+func (s *Set) timelineOf(id change.StreamID) *Timeline {
 	if s.streams[id] == nil {
-		s.streams[id] = &timeline{stream: id}
+		s.streams[id] = &Timeline{Stream: id}
 	}
 	return s.streams[id]
 }
 
-// noStream says that the log has no stream that could answer. That it has no objects proves nothing then.
-func (s *Set) noStream(namespace string) string {
+// NoStream says that the log has no stream that could answer. That it has no objects proves nothing then.
+func (s *Set) NoStream(namespace string) string {
 	resources := "any resource"
 	if len(s.resources) > 0 {
 		resources = strings.Join(s.resources, ", ")

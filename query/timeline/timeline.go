@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"maps"
@@ -28,9 +28,9 @@ func later(a, b Mark) Mark {
 	return b
 }
 
-// timeline is what the control records say about one stream.
-type timeline struct {
-	stream   change.StreamID
+// Timeline is what the control records say about one stream.
+type Timeline struct {
+	Stream   change.StreamID
 	eras     []*era
 	gaps     []gap // not recovered completely
 	delays   delays
@@ -91,7 +91,7 @@ type point struct {
 func (p *point) has(l *sinks.Logged) bool { return p != nil && p.Point.Has(l) }
 
 // restores returns how often etcd was restored from a backup.
-func (st *timeline) restores() (n int) {
+func (st *Timeline) restores() (n int) {
 	for _, e := range st.eras {
 		if e.inherits {
 			n++
@@ -128,7 +128,7 @@ func (g *gap) endsAfter(version change.ResourceVersion) bool {
 }
 
 // addGap records a gap that was not recovered completely.
-func (st *timeline) addGap(c *change.Control) {
+func (st *Timeline) addGap(c *change.Control) {
 	g := gap{Gap: *c.Gap, since: st.last.Time, until: time.UnixMilli(c.TimeMs), era: max(0, len(st.eras)-1)}
 	switch {
 	case g.Lost() && st.wentBack: // nothing is lost but the position
@@ -143,7 +143,7 @@ func (st *timeline) addGap(c *change.Control) {
 }
 
 // gapsOf returns the gaps in which an era may lack changes. A loss that a later era has recorded may be of any of them.
-func (st *timeline) gapsOf(e *era) (all []gap) {
+func (st *Timeline) gapsOf(e *era) (all []gap) {
 	own := slices.Index(st.eras, e)
 	for _, g := range st.gaps {
 		if isLater := g.era > own && (g.Lost() || g.isHole); isLater || g.era == own {
@@ -155,12 +155,12 @@ func (st *timeline) gapsOf(e *era) (all []gap) {
 }
 
 // isOpen reports whether a gap is open. Then the next list has only what the log lacks.
-func (st *timeline) isOpen() bool {
+func (st *Timeline) isOpen() bool {
 	return slices.ContainsFunc(st.gaps, func(g gap) bool { return g.open })
 }
 
 // closeGaps ends the open gaps at the next position.
-func (st *timeline) closeGaps(m Mark) {
+func (st *Timeline) closeGaps(m Mark) {
 	for i := range st.gaps {
 		if g := &st.gaps[i]; g.open {
 			if g.open = false; g.To.Compare(m.Version) < 0 {
@@ -172,7 +172,7 @@ func (st *timeline) closeGaps(m Mark) {
 
 // beginEra begins an era, except in two cases. If the present era has no complete list, its first list goes on. After a loss the
 // era goes on with what the log still has.
-func (st *timeline) beginEra(start *point) {
+func (st *Timeline) beginEra(start *point) {
 	if n := len(st.eras); n > 0 && st.eras[n-1].start() == "" {
 		return
 	}
@@ -182,20 +182,20 @@ func (st *timeline) beginEra(start *point) {
 	st.eras = append(st.eras, &era{begin: start})
 }
 
-func (st *timeline) currentEra() *era {
+func (st *Timeline) currentEra() *era {
 	if len(st.eras) == 0 {
 		st.eras = append(st.eras, &era{})
 	}
 	return st.eras[len(st.eras)-1]
 }
 
-// beginsAfterTarget reports whether all positions are after the target.
-func (st *timeline) beginsAfterTarget() bool {
+// BeginsAfterTarget reports whether all positions are after the target.
+func (st *Timeline) BeginsAfterTarget() bool {
 	return st.beforeTarget.Version == "" && st.afterTarget.Version != ""
 }
 
 // first returns the stream's first position.
-func (st *timeline) first() (m Mark) {
+func (st *Timeline) first() (m Mark) {
 	for _, e := range slices.Backward(st.eras) {
 		if e.first.Version != "" {
 			m = e.first
@@ -205,7 +205,7 @@ func (st *timeline) first() (m Mark) {
 }
 
 // copy returns a copy, which other records do not change.
-func (st *timeline) copy() *timeline {
+func (st *Timeline) copy() *Timeline {
 	own := *st
 	own.gaps, own.eras, own.recorded, own.delays.lates = slices.Clone(st.gaps), slices.Clone(st.eras), slices.Clip(st.recorded), slices.Clip(st.delays.lates)
 	own.delays.unread, own.delays.tenures = slices.Clone(st.delays.unread), slices.Clone(st.delays.tenures)
@@ -217,7 +217,7 @@ func (st *timeline) copy() *timeline {
 }
 
 // addMark adds a position to the stream and to its era. A position that goes back begins an era.
-func (st *timeline) addMark(m Mark) {
+func (st *Timeline) addMark(m Mark) {
 	e := st.currentEra()
 	if e.last.Version != "" && (st.wentBack || m.Version.Compare(e.last.Version) < 0) {
 		e = &era{begin: st.last.after(), inherits: true}

@@ -1,4 +1,4 @@
-package query
+package timeline
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 // dater finds the version of one stream that a time stands for.
 type dater struct {
-	timeline  *timeline
+	timeline  *Timeline
 	position  change.ResourceVersion // the last one by t
 	gaps      []gap                  // the gaps of the time's era
 	t, seenBy time.Time              // seenBy: the stream had read by then what happened by t
@@ -39,8 +39,8 @@ type dated struct {
 // hindsight is how long changes are still checked for an earlier time after a stream has caught up.
 const hindsight = 10 * time.Minute
 
-// date finds the version of each stream if the target is a time on the cluster's clock. It adds to the coverage what may be missing.
-func (s *Set) date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covered []Coverage) error {
+// Date finds the version of each stream if the target is a time on the cluster's clock. It adds to the coverage what may be missing.
+func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covered []Coverage) error {
 	t := s.target.Happened
 	if t.IsZero() {
 		return nil
@@ -55,7 +55,7 @@ func (s *Set) date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 		}
 		e, _ := s.eraOf(st)
 		seenBy, since := s.seenBy(st, t), st.atTarget
-		daters[st.stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
+		daters[st.Stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
 		if s.target.Back > 0 {
 			since = later(st.earliest, e.first)
 		}
@@ -64,7 +64,7 @@ func (s *Set) date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 		}
 	}
 	if first.Version != "" { // else there are no later changes
-		if err := s.readLater(ctx, r, q, s.timeBefore(first), daters); err != nil {
+		if err := s.readLater(ctx, r, q, s.TimeBefore(first), daters); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, s
 		if d == nil {
 			return false
 		}
-		era, _ := s.compareEra(d.timeline, l)
+		era, _ := s.CompareEra(d.timeline, l)
 		return !(l.Inferred && l.Op == change.Delete) && era == 0 && !l.Time.After(d.horizon) &&
 			(l.ResourceVersion.Compare(d.position) > 0 || s.target.Back > 0)
 	}}
@@ -192,7 +192,7 @@ func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
 	last = d.position
 	for i := range d.changes {
 		c := &d.changes[i]
-		if d.orderOf(c) != before {
+		if d.orderOf(c) != Before {
 			continue
 		}
 		if c.version.Compare(last) > 0 {
@@ -203,24 +203,24 @@ func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
 		}
 	}
 	for i := range d.changes {
-		if c := &d.changes[i]; d.orderOf(c) == after && (next == "" || c.version.Compare(next) < 0) {
+		if c := &d.changes[i]; d.orderOf(c) == After && (next == "" || c.version.Compare(next) < 0) {
 			next = c.version
 		}
 	}
 	for _, c := range d.changes {
-		if c.asked && d.orderOf(&c) == unknown && c.version.Compare(last) > 0 && (next == "" || c.version.Compare(next) < 0) {
+		if c.asked && d.orderOf(&c) == Unknown && c.version.Compare(last) > 0 && (next == "" || c.version.Compare(next) < 0) {
 			unsure = append(unsure, c)
 		}
 	}
 	return last, next, unsure
 }
 
-func (d *dater) orderOf(c *dated) order {
+func (d *dater) orderOf(c *dated) When {
 	switch {
 	case !c.seen.After(d.t), !c.happened.IsZero() && !c.happened.Add(time.Second).After(d.t):
-		return before
+		return Before
 	case !c.happened.IsZero() && !c.happened.Before(d.t), c.happened.IsZero() && c.seen.After(d.seenBy):
-		return after
+		return After
 	}
-	return unknown
+	return Unknown
 }

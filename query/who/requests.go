@@ -1,4 +1,4 @@
-package query
+package who
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"kubecdc/audit"
 	"kubecdc/change"
 	"kubecdc/internal/suggest"
+	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
 
@@ -58,7 +59,7 @@ func ReadRequests(ctx context.Context, r sinks.Reader, objects *sinks.Objects, s
 	asked := objects.Query()
 	q.query = audit.Query{Resources: asked.Resources, Namespace: asked.Namespace, Name: asked.Name}
 	if !since.IsZero() && asked.Name == "" {
-		q.query.Since = since.Add(-margin)
+		q.query.Since = since.Add(-timeline.ClockMargin)
 	}
 	return q, q.Refresh(ctx)
 }

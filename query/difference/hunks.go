@@ -1,4 +1,4 @@
-package query
+package difference
 
 // mostPairs is how many pairs of items one comparison of two objects may compare. It bounds time and memory.
 const mostPairs = 4 << 20
