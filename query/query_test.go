@@ -596,3 +596,10 @@ func TestARestoreBringsAnObjectBackUnderItsName(t *testing.T) {
 		t.Errorf("%s lacks %q", got, states[0].Missing)
 	}
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
