@@ -47,7 +47,6 @@ func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 	}
 	var first Mark // the earliest of the streams' last positions by the time
 	s.daters = map[change.StreamID]*dater{}
-	daters := s.daters
 	for i := range covered {
 		st := s.streams[covered[i].Stream]
 		if st.atTarget.Version == "" {
@@ -55,7 +54,7 @@ func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 		}
 		e, _ := s.eraOf(st)
 		seenBy, since := s.seenBy(st, t), st.atTarget
-		daters[st.Stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
+		s.daters[st.Stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
 		if s.target.Back > 0 {
 			since = later(st.earliest, e.first)
 		}
@@ -64,13 +63,13 @@ func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 		}
 	}
 	if first.Version != "" { // else there are no later changes
-		if err := s.readLater(ctx, r, q, s.TimeBefore(first), daters); err != nil {
+		if err := s.readLater(ctx, r, q, s.TimeBefore(first)); err != nil {
 			return err
 		}
 	}
 	for i := range covered {
 		c := &covered[i]
-		if d := daters[c.Stream]; d != nil {
+		if d := s.daters[c.Stream]; d != nil {
 			d.decide(c)
 			s.versions[c.Stream] = c.At
 		}
@@ -79,9 +78,9 @@ func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 }
 
 // readLater reads the changes after the streams' last positions by the time.
-func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, since time.Time, daters map[change.StreamID]*dater) error {
+func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, since time.Time) error {
 	query := sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Wanted: func(l *sinks.Logged) bool {
-		d := daters[l.Stream.ID()]
+		d := s.daters[l.Stream.ID()]
 		if d == nil {
 			return false
 		}
@@ -94,11 +93,11 @@ func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, s
 	} else if !errors.Is(err, sinks.ErrNotRetained) {
 		return err
 	}
-	if err := s.limit(ctx, r, since, daters, &query); err != nil {
+	if err := s.limit(ctx, r, since, &query); err != nil {
 		return err
 	}
 	visit := func(l *sinks.Logged) error {
-		d := daters[l.Stream.ID()]
+		d := s.daters[l.Stream.ID()]
 		c, changes := dated{l.ResourceVersion, l.Op, l.Change.Key(), l.Time, timeOf(l), q.Has(l)}, &d.changes
 		if c.version.Compare(d.position) <= 0 {
 			changes = &d.older
@@ -109,7 +108,7 @@ func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, s
 	err := r.Changes(ctx, query, visit)
 	if errors.Is(err, sinks.ErrNotRetained) && query.After != nil {
 		query.After = nil
-		for _, d := range daters { // some may have been read before they were pruned
+		for _, d := range s.daters { // some may have been read before they were pruned
 			d.changes, d.older = nil, nil
 		}
 		err = r.Changes(ctx, query, visit)
@@ -119,13 +118,11 @@ func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, s
 
 // limit ends a query where each stream has a position after its horizon, or its last position. Changes that were logged later
 // were seen after the horizon.
-func (s *Set) limit(
-	ctx context.Context, r sinks.Reader, since time.Time, daters map[change.StreamID]*dater, query *sinks.Query,
-) error {
+func (s *Set) limit(ctx context.Context, r sinks.Reader, since time.Time, query *sinks.Query) error {
 	if !r.FindsObjects() { // it reads to its end anyway
 		return nil
 	}
-	waiting, end := maps.Clone(daters), time.Time{}
+	waiting, end := maps.Clone(s.daters), time.Time{}
 	maps.DeleteFunc(waiting, func(_ change.StreamID, d *dater) bool { return d.timeline.afterTarget.Version == "" })
 	err := r.Controls(ctx, since, nil, func(c *change.Control) error {
 		if logged := time.UnixMilli(c.TimeMs); logged.After(end) {

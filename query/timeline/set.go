@@ -163,7 +163,7 @@ func (s *Set) TimeBefore(m Mark) time.Time {
 }
 
 // SafePosition returns a position by which the log has no change of any stream after the moment, except parts of lists, which
-// quick finds. It is empty if there is none. Up to a position the log has only what happened up to its version. Changes after it
+// readers find. It is empty if there is none. Up to a position the log has only what happened up to its version. Changes after it
 // may still be older than the moment: corrections by a snapshot or a proof, and what a list finds.
 func (s *Set) SafePosition() (first Mark) {
 	var last Mark

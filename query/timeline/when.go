@@ -79,7 +79,7 @@ func (s *Set) isInitial(l *sinks.Logged, st *Timeline) bool {
 	return e != nil && e.full.has(l)
 }
 
-// orderOfFound is orderOf for a deletion that was inferred outside of a gap. A snapshot or a proof found it, a watch gave it no
+// orderOfFound is OrderOf for a deletion that was inferred outside of a gap. A snapshot or a proof found it, a watch gave it no
 // version of its own, or its resource was removed.
 func (s *Set) orderOfFound(l *sinks.Logged, st *Timeline) When {
 	e, _ := s.eraOf(st)

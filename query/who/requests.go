@@ -22,11 +22,11 @@ import (
 type Requests struct {
 	Coverage audit.Coverage
 	// Ignores reports whether a change may stand for several, since the settings left out updates of the resource after a time
-	// (Late.Ignores). nil: they left none out.
+	// (timeline.Late). nil: they left none out.
 	Ignores func(resource string, since time.Time, l *sinks.Logged) (may, known bool)
-	// ReadLate reports whether a change may have happened long before it was seen (EventMaker.ReadLate).
+	// ReadLate reports whether a change may have happened long before it was seen (timeline.Late).
 	ReadLate func(*sinks.Logged) bool
-	// Skips reports whether the log may lack changes right before one that was recovered (Late.Skips). nil: it may.
+	// Skips reports whether the log may lack changes right before one that was recovered (timeline.Late). nil: it may.
 	Skips func(*sinks.Logged) bool
 
 	reader          sinks.Reader
