@@ -155,23 +155,22 @@ func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since 
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
-		if ns := change.ParseStream(id).Namespace; ns != "" && objects.Namespace != "" && ns != objects.Namespace {
-			continue
-		}
-		c := s.coverage(s.streams[id])
-		c.gaps, c.owners = s.streams[id].recorded, s.owners
-		if c.unread = s.streams[id].delays.unread; c.WhyUnlisted != "" {
+	if all, err = s.Cover(objects.Namespace); err != nil {
+		return nil, nil, err
+	}
+	for i := range all {
+		c, st := &all[i], s.streams[all[i].Stream]
+		c.gaps, c.owners, c.unread = st.recorded, s.owners, st.delays.unread
+		if c.WhyUnlisted != "" {
 			c.Missing = append(c.Missing, c.WhyUnlisted)
 		}
 		missing = append(missing, c.Missing...)
-		for _, g := range s.streams[id].gaps {
+		for _, g := range st.gaps {
 			if g.open || !g.until.Before(since) {
-				missing = append(missing, string(id)+": "+g.lacks())
+				missing = append(missing, string(c.Stream)+": "+g.lacks())
 				c.Gaps = append(c.Gaps, g.times())
 			}
 		}
-		all = append(all, c)
 	}
 	if len(all) == 0 {
 		missing = append(missing, s.NoStream(objects.Namespace))
