@@ -53,6 +53,8 @@ func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 		{name: "too old", from: minute(1), to: end, fails: lost},
 		{name: "too old, but said", from: minute(1), to: end, incomplete: true, batches: [2]int{1, 5}},
 		{name: "before the log", from: minute(-9), to: end, fails: lost},
+		{name: "a state that is gone", from: start, to: minute(1), fails: lost},
+		{name: "a state that is gone, but said", from: start, to: minute(1), incomplete: true, batches: [2]int{-1, 1}},
 	} {
 		q := replay.Request{From: replay.Asked{Flag: "--from", Moment: tc.from}, To: replay.Asked{Flag: "--to", Moment: tc.to},
 			Incomplete: tc.incomplete,

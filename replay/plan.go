@@ -118,21 +118,25 @@ func (e *NotRetainedError) Error() string {
 // Unwrap makes it a sinks.ErrNotRetained.
 func (e *NotRetainedError) Unwrap() error { return sinks.ErrNotRetained }
 
-// checkRetained checks that the log has every change since the plan's start. It records missing changes in the plan if incomplete
+// checkRetained checks that the log has every change since the plan's start, or the state at its end. It records missing changes in the plan if incomplete
 // is set. Otherwise it returns a NotRetainedError.
 func (p *Plan) checkRetained(ctx context.Context, log sinks.Reader, incomplete bool) error {
 	retained, err := log.Retained(ctx, p.Filter.Resources)
 	if err != nil {
 		return err
 	}
+	first, name := p.From.Time, "start"
+	if p.From.Cut == nil { // from its start the log has all that it has, but not the state at an end before that
+		first, name = p.To.Time, "end"
+	}
 	for _, resource := range slices.Sorted(maps.Keys(retained)) {
 		k := retained[resource]
 		if k.Lost != "" {
 			p.Incomplete = append(p.Incomplete, resource+": "+k.Lost)
 		}
-		if p.From.Cut != nil && k.Since.After(p.From.Time) { // a replay from the log's start has what the log has
-			p.Incomplete = append(p.Incomplete, fmt.Sprintf("%s is complete since %s (logged), and the start is %s", resource,
-				k.Since.UTC().Format(time.RFC3339), p.From.Time.UTC().Format(time.RFC3339)))
+		if !first.IsZero() && k.Since.After(first) {
+			p.Incomplete = append(p.Incomplete, fmt.Sprintf("%s is complete since %s (logged), and the %s is %s", resource,
+				k.Since.UTC().Format(time.RFC3339), name, first.UTC().Format(time.RFC3339)))
 		}
 	}
 	if len(p.Incomplete) > 0 && !incomplete {

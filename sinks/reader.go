@@ -72,7 +72,7 @@ type Cut struct {
 	Offsets change.Offsets
 }
 
-// Has reports whether a change is before the cut. A pruned batch is before each cut.
+// Has reports whether a change is before the cut. A pruned batch is before each cut, so a cut before Retained.Since has later states.
 func (c *Cut) Has(l *Logged) bool {
 	if l.Batch == 0 {
 		return true
