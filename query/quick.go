@@ -66,7 +66,7 @@ func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
 	if err == nil {
 		f.start = &cut
 	}
-	return unlessScan(err)
+	return timeline.UnlessPruned(err)
 }
 
 // quick fills one state, up to a limit if there is one. It reports false, and has filled nothing, if every change must be read.
@@ -91,8 +91,10 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		q.Each, q.After, q.Wanted = sinks.Rest, f.start, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
 		return true, r.Changes(ctx, q, f.visit)
 	}
-	clear(f.objects)
-	return false, unlessScan(err)
+	if clear(f.objects); errors.Is(err, errStop) {
+		return false, nil
+	}
+	return false, timeline.UnlessPruned(err)
 }
 
 // visitBase takes what there was before the moment.
@@ -107,14 +109,6 @@ func (f *stateReader) visitBase(l *sinks.Logged) error {
 		}
 	}
 	return f.visit(l)
-}
-
-// unlessScan returns an error, unless it says that every change must be read.
-func unlessScan(err error) error {
-	if errors.Is(err, sinks.ErrNotRetained) || errors.Is(err, errStop) {
-		return nil
-	}
-	return err
 }
 
 // wants reports whether the images of a change say something about the moment. Once it returns false for an object, it need not

@@ -294,7 +294,7 @@ func (f *Follower) CutBefore(ctx context.Context, resource string, version chang
 	}
 	cut, err := f.Log.CutAt(ctx, s.TimeBefore(position))
 	if err != nil {
-		return nil, unlessPruned(err)
+		return nil, UnlessPruned(err)
 	}
 	return &cut, nil
 }

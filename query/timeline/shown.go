@@ -41,7 +41,7 @@ func (s *Set) ShownTime(ctx context.Context, r sinks.Reader, covered []Coverage)
 		q.After = &after
 		q.To, err = s.cutAfterTarget(ctx, r)
 	}
-	if err = unlessPruned(err); err != nil {
+	if err = UnlessPruned(err); err != nil {
 		return shown, err
 	}
 	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -51,7 +51,7 @@ func (s *Set) ShownTime(ctx context.Context, r sinks.Reader, covered []Coverage)
 		return nil
 	})
 	if err != nil || !hasLate {
-		return shown, unlessPruned(err)
+		return shown, UnlessPruned(err)
 	}
 	q.NoBodies, onlyLate = false, true // they have to show their own time
 	err = r.Changes(ctx, q, func(l *sinks.Logged) error {
@@ -60,11 +60,11 @@ func (s *Set) ShownTime(ctx context.Context, r sinks.Reader, covered []Coverage)
 		}
 		return nil
 	})
-	return shown, unlessPruned(err)
+	return shown, UnlessPruned(err)
 }
 
-// unlessPruned returns an error, unless it says that the log does not go back so far.
-func unlessPruned(err error) error {
+// UnlessPruned returns an error, unless it says that the log does not go back so far.
+func UnlessPruned(err error) error {
 	if errors.Is(err, sinks.ErrNotRetained) {
 		return nil
 	}
