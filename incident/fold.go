@@ -62,9 +62,9 @@ func ownerOf(body []byte) *owner {
 
 func (b *Builder) addListed(e *query.Event) {
 	if b.listed == nil {
-		b.listed = &Fold{First: e.Logged, Listed: true}
+		b.firstListed = e.Logged
 	}
-	b.listed.Objects++
+	b.listed = append(b.listed, e.UID)
 }
 
 // step is how long nothing changes between two steps of a status.
@@ -142,8 +142,9 @@ func (b *Builder) folds() (all []*Fold) {
 	if !b.Stepwise {
 		all = joinQuiet(all)
 	}
-	if b.listed != nil && b.User == "" {
-		all = append(all, b.listed)
+	listed := slices.DeleteFunc(b.listed, func(uid string) bool { return !b.has(uid) })
+	if len(listed) > 0 && b.User == "" {
+		all = append(all, &Fold{First: b.firstListed, Objects: len(listed), Listed: true})
 	}
 	return all
 }
@@ -160,6 +161,9 @@ func first(objects []*object) (seen time.Time) {
 	}
 	return seen
 }
+
+// IsOther reports whether a fold has all objects of which nobody sees a change.
+func (f *Fold) IsOther() bool { return f.Resource == "" && !f.Listed }
 
 // isQuiet reports whether nobody sees the changes in the columns of kubectl get.
 func (f *Fold) isQuiet() bool { return len(f.Status) == 0 && f.Created == 0 && f.Deleted == 0 }
@@ -187,6 +191,10 @@ func joinQuiet(all []*Fold) []*Fold {
 		return seen
 	}
 	return append(seen, quiet)
+}
+
+func entryOf(f *Fold) *Entry {
+	return &Entry{Time: f.First, order: f.First.Truncate(time.Second), Fold: f}
 }
 
 // mostAlike is how many changes that are alike are shown one by one.
@@ -232,7 +240,7 @@ func (v *View) foldAlike() {
 			}
 		}
 		f.Objects = len(names)
-		v.Entries = append(v.Entries, &Entry{Time: f.First, Fold: f})
+		v.Entries = append(v.Entries, entryOf(f))
 	}
 }
 

@@ -30,8 +30,7 @@ type Entry struct {
 	Cause string            // why an object was deleted, or empty
 	Fold  *Fold             // several changes, or nil
 
-	seen     time.Time
-	version  change.ResourceVersion
+	order    time.Time // its place by time: no change of an object comes after the next one
 	deletion *who.Deletion
 }
 
@@ -44,8 +43,10 @@ type Builder struct {
 	entries []*Entry
 	objects map[string]*object // whose changes are folded, by uid
 	owners  map[string]*owner  // by the uid of the owned object
-	listed  *Fold
-	only    map[string]bool // by uid: objects that alone are shown with what they control. nil stands for all
+	listed  []string           // uids of what the first lists found
+
+	firstListed time.Time
+	only        map[string]bool // by uid: objects that alone are shown with what they control. nil stands for all
 }
 
 // Add adds a change. Its event names who made it.
@@ -68,7 +69,7 @@ func (b *Builder) Add(l *sinks.Logged, e *query.Event) error {
 	if b.User != "" && l.Op != change.Delete && !e.By.Is(b.User) {
 		return nil
 	}
-	now := &Entry{Time: e.Time, Event: e, seen: l.Time, version: e.ResourceVersion}
+	now := &Entry{Time: e.Time, Event: e}
 	if l.Op == change.Update && e.Before != nil && e.After != nil {
 		var err error
 		if now.Lines, err = b.lines(l, e); err != nil {
@@ -179,6 +180,7 @@ func begins(lines []difference.Line) bool {
 // End returns the view of all changes. It reads why objects were deleted.
 func (b *Builder) End(ctx context.Context, r sinks.Reader) (*View, error) {
 	v := &View{Unnamed: map[change.Op]int{}}
+	setOrder(b.entries)
 	var deletions []*who.Deletion
 	gone := map[string]bool{}
 	for _, e := range b.entries {
@@ -209,7 +211,7 @@ func (b *Builder) End(ctx context.Context, r sinks.Reader) (*View, error) {
 	}
 	v.foldAlike()
 	for _, f := range b.folds() {
-		v.Entries = append(v.Entries, &Entry{Time: f.First, Fold: f})
+		v.Entries = append(v.Entries, entryOf(f))
 	}
 	slices.SortStableFunc(v.Entries, (*Entry).compare)
 	return v, nil
@@ -219,18 +221,40 @@ func isUnknown(w *who.Who) bool {
 	return w == nil || w.Grade == who.Manager || w.Grade == who.Unknown
 }
 
-func (e *Entry) isListed() bool { return e.Fold != nil && e.Fold.Listed }
-
-// compare orders entries by time. What the first lists found comes first. What was done comes before what followed.
-func (e *Entry) compare(other *Entry) int {
-	if e.isListed() != other.isListed() { // objects have times in seconds, and lists in milliseconds
-		return map[bool]int{true: -1, false: 1}[e.isListed()]
+// place returns where a line comes: first what the first lists found, then what happened, then what nobody sees.
+func (e *Entry) place() int {
+	switch {
+	case e.Fold == nil:
+		return 1
+	case e.Fold.Listed:
+		return 0
+	case e.Fold.IsOther():
+		return 2
 	}
-	if e.Fold == nil || other.Fold == nil {
-		isFold := func(e *Entry) int { return map[bool]int{true: 1}[e.Fold != nil] }
-		return cmp.Or(e.Time.Compare(other.Time), isFold(e)-isFold(other), e.seen.Compare(other.seen), e.version.Compare(other.version))
+	return 1
+}
+
+// compare orders entries by time. What was done comes before what followed in the same second, since objects have no finer times.
+func (e *Entry) compare(other *Entry) int {
+	isFold := func(e *Entry) int { return map[bool]int{true: 1}[e.Fold != nil] }
+	order := cmp.Or(cmp.Compare(e.place(), other.place()), e.order.Compare(other.order), isFold(e)-isFold(other))
+	if order != 0 || e.Fold == nil {
+		return order // 0: in the order of the log
 	}
 	f, g := e.Fold, other.Fold
-	return cmp.Or(e.Time.Compare(other.Time), cmp.Compare(f.Namespace, g.Namespace), cmp.Compare(f.Owner+f.Name, g.Owner+g.Name),
+	return cmp.Or(f.First.Compare(g.First), cmp.Compare(f.Namespace, g.Namespace), cmp.Compare(f.Owner+f.Name, g.Owner+g.Name),
 		cmp.Compare(f.Resource, g.Resource), cmp.Compare(f.Author+strings.Join(f.Fields, ","), g.Author+strings.Join(g.Fields, ",")))
+}
+
+// setOrder decides on the places of changes by their seconds. An undated change was seen after it happened, but it happened before the next one
+// of its object.
+func setOrder(entries []*Entry) {
+	next := map[string]time.Time{}
+	for _, e := range slices.Backward(entries) {
+		e.order = e.Time.Truncate(time.Second)
+		if following, ok := next[e.Event.UID]; ok && following.Before(e.order) {
+			e.order = following
+		}
+		next[e.Event.UID] = e.order
+	}
 }

@@ -4,18 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"time"
-)
 
-// staleAfter is how long the log may have nothing new of a resource until its end is not served as the present. A running exporter says each
-// minute how far it has all (KUBECDC_WATERMARK_INTERVAL).
-const staleAfter = 2 * time.Minute
+	"kubecdc/query/timeline"
+)
 
 // endAnnotation is for bookmarks at the end of a log that nobody writes. Its value is by when the log has all.
 const endAnnotation = "kubecdc/log-ends-at"
 
 // isStale reports whether a log that has all by a time does not tell of the present.
 func (s *Server) isStale(upTo time.Time) bool {
-	return !upTo.IsZero() && s.now().Sub(upTo) > staleAfter
+	return timeline.IsStale(upTo, s.now())
 }
 
 // doubts returns the reasons why an answer from a view may lack something, such as that the log ends long before the present.

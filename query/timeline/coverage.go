@@ -21,6 +21,7 @@ type Coverage struct {
 	At     change.ResourceVersion `json:"resourceVersion,omitempty"`
 	AtTime time.Time              `json:"watermark,omitzero"` // time of the last position by then, or zero if the question is a version
 	Known  time.Time              `json:"-"`                  // time of the last position by then, for each kind of question
+	End    time.Time              `json:"-"`                  // time of the last position of all, or zero if the resource is gone
 	// SinceTime is when the log reached Since.
 	SinceTime time.Time `json:"completeSinceTime,omitzero"`
 	Missing   []string  `json:"missing,omitempty"`
@@ -36,6 +37,13 @@ type Coverage struct {
 	owners      *owners
 	gaps        []*change.Gap // all of the stream: only Covered has them
 }
+
+// staleAfter is how long the log may have nothing new of a resource until its end is not the present. A running exporter says each minute how
+// far it has all (KUBECDC_WATERMARK_INTERVAL).
+const staleAfter = 2 * time.Minute
+
+// IsStale reports whether a log that has all up to a time does not tell of a later one.
+func IsStale(upTo, asked time.Time) bool { return !upTo.IsZero() && asked.Sub(upTo) > staleAfter }
 
 // GapTime is a time whose changes may be missing.
 type GapTime struct {
@@ -61,6 +69,9 @@ func (*Set) since(st *Timeline, e *era) (change.ResourceVersion, time.Time) {
 func (s *Set) coverage(st *Timeline) Coverage {
 	c := Coverage{Stream: st.Stream, At: s.target.Version, Restores: st.restores(), lates: st.delays.lates}
 	c.Known = st.beforeTarget.Time
+	if st.currentEra().removed.IsZero() {
+		c.End = st.last.Time
+	}
 	if c.At == "" {
 		c.At, c.AtTime, c.Known = st.atTarget.Version, st.atTarget.Time, st.atTarget.Time
 	}

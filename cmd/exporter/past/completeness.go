@@ -12,8 +12,9 @@ import (
 	"kubecdc/query/timeline"
 )
 
-// completeness says in words how far an answer is complete, for its last line.
-func completeness(coverage []timeline.Coverage, missing []string, now time.Time) string {
+// completeness says in words how far an answer is complete, for its last line. What is asked for ends at a time, or at a version if asked is
+// zero.
+func completeness(coverage []timeline.Coverage, missing []string, now, asked time.Time) string {
 	if len(missing) > 0 {
 		text, named := doubt(coverage, missing, now)
 		text = "⚠ " + text
@@ -41,7 +42,38 @@ func completeness(coverage []timeline.Coverage, missing []string, now time.Time)
 	case later > 1:
 		text += fmt.Sprintf("; %d of %d resources since later, the last since %s", later, len(coverage), screen.Clock(last.SinceTime, now))
 	}
-	return text
+	return text + unknownEnd(coverage, now, asked)
+}
+
+// unknownEnd says which resources the log does not have up to what is asked for, if any. Then nobody writes it any more, or not of these.
+func unknownEnd(coverage []timeline.Coverage, now, asked time.Time) string {
+	var stale []timeline.Coverage
+	for _, c := range coverage {
+		if timeline.IsStale(c.End, asked) {
+			stale = append(stale, c)
+		}
+	}
+	if len(stale) == 0 {
+		return ""
+	}
+	first := slices.MinFunc(stale, func(a, b timeline.Coverage) int { return a.End.Compare(b.End) })
+	switch {
+	case len(stale) == len(coverage):
+		return " until " + screen.Clock(first.End, now) + ", where the log ends"
+	case len(stale) == 1:
+		return "; " + change.ResourceOf(first.Stream).ID() + " only until " + screen.Clock(first.End, now)
+	}
+	return fmt.Sprintf("; %d of %d resources only until earlier, the first until %s", len(stale), len(coverage), screen.Clock(first.End, now))
+}
+
+// lastEnd returns when the log ends for the last of some resources.
+func lastEnd(coverage []timeline.Coverage) (end time.Time) {
+	for _, c := range coverage {
+		if c.End.After(end) {
+			end = c.End
+		}
+	}
+	return end
 }
 
 // doubt names the gaps whose changes may be missing, or else the first of the other reasons. It returns how many of the reasons it names.

@@ -33,9 +33,14 @@ func TestCompletenessInWords(t *testing.T) {
 				{Stream: "pods", Gaps: []timeline.GapTime{{From: hour(-2), To: hour(-1), Reason: "etcd was compacted"}}},
 			}, []string{"x", "y", "z", "pods: no list"}},
 		{"⚠ pods: no list; and 1 more: -o json names them on stderr", []timeline.Coverage{{Stream: "pods"}}, []string{"pods: no\n list", "y"}},
+		{"complete since 12:00:00 until 13:00:00, where the log ends",
+			[]timeline.Coverage{{Stream: "pods", SinceTime: hour(-2), End: hour(-1)}, {Stream: "nodes", SinceTime: hour(-2), End: hour(-1).Add(time.Second)}}, nil},
+		{"complete since 12:00:00; nodes only until 13:00:00",
+			[]timeline.Coverage{{Stream: "pods", SinceTime: hour(-2), End: now}, {Stream: "nodes", SinceTime: hour(-2), End: hour(-1)}}, nil},
+		{"complete since 12:00:00", []timeline.Coverage{{Stream: "pods", SinceTime: hour(-2), End: now.Add(-2 * time.Minute)}}, nil},
 		{"", []timeline.Coverage{{Stream: "pods", Unserved: true}}, nil},
 	} {
-		if got := completeness(c.coverage, c.missing, now); got != c.want {
+		if got := completeness(c.coverage, c.missing, now, now); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

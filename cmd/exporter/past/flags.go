@@ -196,6 +196,9 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment timeline.Target, covera
 	if p.screen != nil {
 		return p.remarkCoverage(moment, coverage, missing)
 	}
+	if end := lastEnd(coverage); timeline.IsStale(end, asked(moment)) {
+		plain.Fprintf(errs, "# the log ends at %s: is exporter run stopped?\n", end.UTC().Format(time.RFC3339))
+	}
 	if len(coverage) > manyStreams {
 		watermarks := ""
 		if first := firstWatermark(coverage); !first.IsZero() {
@@ -232,7 +235,7 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment timeline.Target, covera
 // remarkMissing writes what may be missing in an answer.
 func (p *pastFlags) remarkMissing(errs io.Writer, coverage []timeline.Coverage, missing []string) {
 	if p.screen != nil {
-		p.addRemark(errs, completeness(coverage, missing, time.Now()))
+		p.addRemark(errs, completeness(coverage, missing, time.Now(), time.Time{}))
 		return
 	}
 	incomplete := &query.IncompleteError{Missing: missing}
@@ -244,10 +247,23 @@ func (p *pastFlags) remarkCoverage(moment timeline.Target, coverage []timeline.C
 	if len(missing) > 0 && !p.incomplete {
 		return refusal(moment, missing)
 	}
-	if text := completeness(coverage, missing, time.Now()); text != "" && !slices.Contains(p.remarks, text) {
+	if text := completeness(coverage, missing, time.Now(), asked(moment)); text != "" && !slices.Contains(p.remarks, text) {
 		p.remarks = append(p.remarks, text)
 	}
 	return nil
+}
+
+// asked returns the time that a moment is, or zero for a version or a checkpoint. Without a moment it is the present.
+func asked(moment timeline.Target) time.Time {
+	switch {
+	case moment.Version != "", moment.Batch != nil:
+		return time.Time{}
+	case !moment.Happened.IsZero():
+		return moment.Happened
+	case !moment.Logged.IsZero():
+		return moment.Logged
+	}
+	return time.Now()
 }
 
 func refusal(moment timeline.Target, missing []string) error {

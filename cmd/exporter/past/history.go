@@ -80,7 +80,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err != nil {
 		return err
 	}
-	if err := t.printCoverage(c.ErrOrStderr(), timeline.Target{}, coverage, missing); err != nil {
+	if err := t.printCoverage(c.ErrOrStderr(), timeline.Target{Logged: t.ends}, coverage, missing); err != nil {
 		return err
 	}
 	q := objects.Query()
@@ -94,6 +94,9 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 		return err
 	}
 	if len(past) == 0 && !t.follow {
+		if end := lastEnd(coverage); timeline.IsStale(end, asked(timeline.Target{Logged: t.ends})) && t.begin.Time.After(end) {
+			return fmt.Errorf("the log ends at %s, and has nothing since %s: is exporter run stopped?", t.clockOf(end), t.clockOf(t.begin.Time))
+		}
 		if err := t.checkNothing(ctx, r, &objects, coverage); err != nil {
 			return err
 		}

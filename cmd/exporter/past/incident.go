@@ -39,8 +39,7 @@ func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader
 	}
 	if children := controlled[strings.Join(q.Resources, ",")]; q.Name != "" && t.user == "" && r.FindsObjects() && len(children) > 0 {
 		b.Only()
-		owned := sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}
-		if err := r.Changes(ctx, owned, func(l *sinks.Logged) error { return add(l, nil) }); err != nil {
+		if err := t.owned(ctx, c, r, sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}, add); err != nil {
 			return nil, err
 		}
 	}
@@ -58,6 +57,19 @@ func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader
 		t.addRemark(c.ErrOrStderr(), text)
 	}
 	return all, nil
+}
+
+// owned visits the changes of objects that the ones in question may control, with who made each.
+func (t *history) owned(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged, *who.Who) error) error {
+	children := *t
+	coverage, missing, err := children.cover(ctx, c, r, &sinks.Objects{Resources: q.Resources, Namespace: q.Namespace})
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		t.remarkMissing(c.ErrOrStderr(), coverage, missing)
+	}
+	return r.Changes(ctx, q, func(l *sinks.Logged) error { return visit(l, children.requests.Who(l)) })
 }
 
 // happening returns the text of an entry.
@@ -78,7 +90,7 @@ func folded(f *incident.Fold, columns int, colours *screen.Colours, now time.Tim
 	switch {
 	case f.Listed:
 		what = english.Plural(f.Objects, "object", "") + " found by first lists"
-	case f.Resource == "":
+	case f.IsOther():
 		what = english.Plural(f.Objects, "other object", "")
 	case f.Name != "":
 		what = screen.Object(f.Resource, f.Name)
@@ -87,7 +99,11 @@ func folded(f *incident.Fold, columns int, colours *screen.Colours, now time.Tim
 			what += " of " + f.Owner
 		}
 	}
-	parts := []screen.Part{{Text: screen.Clock(f.First, now) + " ", Paint: colours.Dim}, {Text: "… "}, {Text: what, Paint: colours.Title}}
+	begun := screen.Clock(f.First, now) + " "
+	if f.IsOther() {
+		begun = strings.Repeat(" ", len(time.TimeOnly)+1) // they change all the time
+	}
+	parts := []screen.Part{{Text: begun, Paint: colours.Dim}, {Text: "… "}, {Text: what, Paint: colours.Title}}
 	if f.Namespace != "" {
 		parts = append(parts, screen.Part{Text: " -n " + f.Namespace, Paint: colours.Dim})
 	}
@@ -123,8 +139,8 @@ func happened(f *incident.Fold) (all []string) {
 	if all = append(all, f.Status...); f.Updates > 0 {
 		all = append(all, english.Plural(f.Updates, "update", ""))
 	}
-	if f.Resource == "" && !f.Listed {
-		all[0] += " that no column of kubectl get shows"
+	if f.IsOther() {
+		all[0] += " of statuses and the like that kubectl get does not show"
 	}
 	if len(f.Fields) > 0 && f.Fields[0] != "" {
 		all[len(all)-1] += " of " + strings.Join(f.Fields, ", ")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -252,10 +253,14 @@ func (p *restoring) explain(c *cobra.Command, plan *restore.Plan, then, now *que
 
 // command returns this command with a time that does not change.
 func (p *restoring) command(c *cobra.Command, object string) string {
-	text := "exporter restore " + object + " --at " + p.moment
-	if !p.then.Happened.IsZero() {
-		text = "exporter restore " + object + " --at " + p.then.Happened.UTC().Format(time.RFC3339Nano)
+	program, moment := "exporter", p.moment
+	if filepath.Base(os.Args[0]) == program {
+		program = os.Args[0] // as it was called
 	}
+	if !p.then.Happened.IsZero() {
+		moment = p.then.Happened.UTC().Format(time.RFC3339Nano)
+	}
+	text := program + " restore " + object + " --at " + moment
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "at" && f.Name != "namespace" && f.Name != "output" && f.Name != "all-namespaces" {
 			text += " --" + f.Name + "=" + f.Value.String()
