@@ -51,6 +51,21 @@ func TestALogIsNamedByItsFile(t *testing.T) {
 	}
 }
 
+// A log that nobody writes any more has an end, which answers name. What an object of it controls need not be in the log.
+func TestAnswersNameTheEndOfALog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.db")
+	writeScales(t, path, time.Now().Add(-10*time.Minute).Truncate(time.Second))
+	for _, a := range []asked{
+		{"history deploy/web -n shop", 0, `^complete since \S+ until \S+, where the log ends`},
+		{"history -n shop", 0, `^complete since \S+ until \S+, where the log ends`},
+		{"history -n shop --since 1m --clock happened", 1, `^exporter: the log ends at \S+, and has nothing since`},
+		{"state deploy", 0, `^complete since \S+ until \S+, where the log ends`},
+	} {
+		a.line += " --log " + path
+		wantTerminal(t, nil, a)
+	}
+}
+
 // A log that one may only read is read, with and without its owner. File and folder are somebody else's, and nothing is written to them.
 func TestALogThatMayOnlyBeReadIsRead(t *testing.T) {
 	folder := t.TempDir()

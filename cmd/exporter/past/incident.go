@@ -37,9 +37,9 @@ func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader
 	if err = t.read(ctx, c, r, q, add); err != nil {
 		return nil, err
 	}
-	if children := controlled[strings.Join(q.Resources, ",")]; q.Name != "" && t.user == "" && r.FindsObjects() && len(children) > 0 {
+	if q.Name != "" && t.user == "" && r.FindsObjects() {
 		b.Only()
-		if err := t.owned(ctx, c, r, sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}, add); err != nil {
+		if err := t.owned(ctx, c, r, q, add); err != nil {
 			return nil, err
 		}
 	}
@@ -59,17 +59,23 @@ func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader
 	return all, nil
 }
 
-// owned visits the changes of objects that the ones in question may control, with who made each.
+// owned visits the changes of what the object in question may control, as far as the log has it, with who made each.
 func (t *history) owned(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged, *who.Who) error) error {
-	children := *t
-	coverage, missing, err := children.cover(ctx, c, r, &sinks.Objects{Resources: q.Resources, Namespace: q.Namespace})
+	logged, err := r.Resources(ctx)
+	children := slices.DeleteFunc(slices.Clone(controlled[strings.Join(q.Resources, ",")]), func(r string) bool { return !slices.Contains(logged, r) })
+	if err != nil || len(children) == 0 {
+		return err
+	}
+	own := *t
+	coverage, missing, err := own.cover(ctx, c, r, &sinks.Objects{Resources: children, Namespace: q.Namespace})
 	if err != nil {
 		return err
 	}
 	if len(missing) > 0 {
 		t.remarkMissing(c.ErrOrStderr(), coverage, missing)
 	}
-	return r.Changes(ctx, q, func(l *sinks.Logged) error { return visit(l, children.requests.Who(l)) })
+	owned := sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}
+	return r.Changes(ctx, owned, func(l *sinks.Logged) error { return visit(l, own.requests.Who(l)) })
 }
 
 // happening returns the text of an entry.
