@@ -22,7 +22,7 @@ eval "$RESTART"
 say "nothing is left of it in the cluster. Back again:"
 ask "exporter run --resources deployments.apps &"
 seen deploy/web deleted
-sleep 1
+sleep 3
 say "what happened, and who did it?"
 ask "exporter history deploy/web"
 kill $!
