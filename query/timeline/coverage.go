@@ -27,9 +27,10 @@ type Coverage struct {
 	Missing   []string  `json:"missing,omitempty"`
 	Gaps      []GapTime `json:"gaps,omitempty"` // the gaps that Missing names
 	// Unserved means that the CRD of the resource did not exist then, so no object of it did.
-	Unserved bool `json:"unserved,omitempty"`
-	Unlisted bool `json:"unlisted,omitempty"` // the stream had no complete list by then
-	Restores int  `json:"-"`                  // how often etcd was restored from a backup, as far as the log has it
+	Unserved bool      `json:"unserved,omitempty"`
+	Unlisted bool      `json:"unlisted,omitempty"` // the stream had no complete list by then
+	Listed   time.Time `json:"-"`                  // when the first list of an unlisted stream ended
+	Restores int       `json:"-"`                  // how often etcd was restored from a backup, as far as the log has it
 
 	WhyUnlisted string `json:"-"` // why the stream is unlisted; else empty
 	lates       []span
@@ -86,7 +87,8 @@ func (s *Set) coverage(st *Timeline) Coverage {
 	if c.UpTo == "" || c.At == "" {
 		since := ""
 		if len(st.eras) > 0 && st.eras[0].first.Version != "" {
-			since = ": the first one ended at " + st.eras[0].first.Time.UTC().Format(time.RFC3339)
+			c.Listed = st.eras[0].first.Time
+			since = ": the first one ended at " + c.Listed.UTC().Format(time.RFC3339)
 		}
 		c.WhyUnlisted = string(c.Stream) + ": the log has no complete list of it by then" + since
 		c.Unlisted = true

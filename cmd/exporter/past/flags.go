@@ -199,15 +199,16 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment timeline.Target, covera
 	if end := lastEnd(coverage); timeline.IsStale(end, asked(moment)) {
 		plain.Fprintf(errs, "# the log ends at %s: is exporter run stopped?\n", end.UTC().Format(time.RFC3339))
 	}
+	named := coverage
 	if len(coverage) > manyStreams {
 		watermarks := ""
 		if first := firstWatermark(coverage); !first.IsZero() {
 			watermarks = ", with watermarks of " + first.UTC().Format(time.RFC3339) + " and later"
 		}
 		plain.Fprintf(errs, "# %d streams%s; name a resource to see more\n", len(coverage), watermarks)
-		coverage = nil
+		named = nil
 	}
-	for _, c := range coverage {
+	for _, c := range named {
 		if c.Unserved {
 			plain.Fprintf(errs, "# %s: its CRD did not exist, so there were no objects\n", c.Stream)
 			continue
@@ -226,7 +227,7 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment timeline.Target, covera
 		return nil
 	}
 	if !p.incomplete {
-		return refusal(moment, missing)
+		return refusal(moment, coverage, missing)
 	}
 	p.remarkMissing(errs, coverage, missing)
 	return nil
@@ -245,7 +246,7 @@ func (p *pastFlags) remarkMissing(errs io.Writer, coverage []timeline.Coverage, 
 // remarkCoverage is printCoverage for a terminal, where the text comes below the answer.
 func (p *pastFlags) remarkCoverage(moment timeline.Target, coverage []timeline.Coverage, missing []string) error {
 	if len(missing) > 0 && !p.incomplete {
-		return refusal(moment, missing)
+		return refusal(moment, coverage, missing)
 	}
 	if text := completeness(coverage, missing, time.Now(), asked(moment)); text != "" && !slices.Contains(p.remarks, text) {
 		p.remarks = append(p.remarks, text)
@@ -266,6 +267,16 @@ func asked(moment timeline.Target) time.Time {
 	return time.Now()
 }
 
-func refusal(moment timeline.Target, missing []string) error {
-	return fmt.Errorf("%s: %w\n--incomplete answers anyway", moment, &query.IncompleteError{Missing: missing})
+func refusal(moment timeline.Target, coverage []timeline.Coverage, missing []string) error {
+	var listed time.Time
+	for _, c := range coverage {
+		if c.Listed.After(listed) {
+			listed = c.Listed
+		}
+	}
+	err := fmt.Errorf("%s: %w", moment, &query.IncompleteError{Missing: missing})
+	if !listed.IsZero() {
+		err = fmt.Errorf("%w\nall first lists had ended at %s: ask about then, or later", err, listed.Add(time.Second).UTC().Format(time.RFC3339))
+	}
+	return fmt.Errorf("%w\n--incomplete answers anyway", err)
 }
