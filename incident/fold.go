@@ -19,7 +19,7 @@ import (
 
 // Fold is what followed by itself: the changes of one object's status, or of the objects of one type that one owner has.
 type Fold struct {
-	First                     time.Time // when the first change happened that people see, such as a deletion
+	First                     time.Time // when the first change happened that people see, such as a deletion. Zero if IsOther
 	Resource, Namespace, Name string    // Name is empty for several objects, and the others for objects that do not share them
 	Owner                     string    // deploy/web, or empty
 	Objects, Created, Deleted int
@@ -45,6 +45,7 @@ type object struct {
 	from, to                       time.Time
 	shown                          time.Time // when the object was created or deleted, or its leading column changed, or zero
 	seen                           []string  // what the leading column showed
+	changed                        []string  // how the columns changed, once all changes are known. Nothing if it was deleted
 }
 
 // ownerOf returns the controller of an object, or nil.
@@ -118,6 +119,9 @@ func (b *Builder) folds() (all []*Fold) {
 		if !b.has(o.uid) {
 			continue
 		}
+		if !o.deleted {
+			o.changed = transition(o)
+		}
 		if root := b.root(o.uid); root != nil {
 			key = root.UID + " " + o.resource
 		}
@@ -168,29 +172,26 @@ func (f *Fold) IsOther() bool { return f.Resource == "" && !f.Listed }
 // isQuiet reports whether nobody sees the changes in the columns of kubectl get.
 func (f *Fold) isQuiet() bool { return len(f.Status) == 0 && f.Created == 0 && f.Deleted == 0 }
 
-// joinQuiet joins what nobody sees, as a cluster does it all the time.
+// joinQuiet joins what nobody sees into one fold without a time, as a cluster does it all the time.
 func joinQuiet(all []*Fold) []*Fold {
-	var quiet *Fold
-	seen := slices.DeleteFunc(all, func(f *Fold) bool {
-		switch {
-		case !f.isQuiet():
-			return false
-		case quiet == nil:
-			quiet = f
-			return true
-		case f.First.Before(quiet.First):
-			quiet.First = f.First
+	var seen, quiet []*Fold
+	for _, f := range all {
+		if f.isQuiet() {
+			quiet = append(quiet, f)
+		} else {
+			seen = append(seen, f)
 		}
-		if quiet.Resource, quiet.Name, quiet.Owner = "", "", ""; quiet.Namespace != f.Namespace {
-			quiet.Namespace = ""
-		}
-		quiet.Objects, quiet.Updates = quiet.Objects+f.Objects, quiet.Updates+f.Updates
-		return true
-	})
-	if quiet == nil {
-		return seen
 	}
-	return append(seen, quiet)
+	if len(quiet) < 2 {
+		return all
+	}
+	other := &Fold{Namespace: quiet[0].Namespace}
+	for _, f := range quiet {
+		if other.Objects, other.Updates = other.Objects+f.Objects, other.Updates+f.Updates; f.Namespace != other.Namespace {
+			other.Namespace = ""
+		}
+	}
+	return append(seen, other)
 }
 
 func entryOf(f *Fold) *Entry {
@@ -248,7 +249,7 @@ func (v *View) foldAlike() {
 func (b *Builder) gather(groups map[string][]*object) {
 	alone := map[string][]string{} // keys of groups, by type and namespace
 	for key, objects := range groups {
-		if o := objects[0]; b.root(o.uid) == nil && !b.Stepwise && (!o.shown.IsZero() || len(transition(o)) > 0) {
+		if o := objects[0]; b.root(o.uid) == nil && !b.Stepwise && (!o.shown.IsZero() || len(o.changed) > 0) {
 			alone[o.resource+" "+o.namespace] = append(alone[o.resource+" "+o.namespace], key)
 		}
 	}
@@ -275,10 +276,7 @@ func (f *Fold) add(o *object) {
 func transitions(objects []*object) (all []string) {
 	numbers := map[string]int{}
 	for _, o := range objects {
-		if o.deleted {
-			continue
-		}
-		for _, text := range transition(o) {
+		for _, text := range o.changed {
 			if numbers[text]++; numbers[text] == 1 {
 				all = append(all, text)
 			}

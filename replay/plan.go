@@ -118,8 +118,8 @@ func (e *NotRetainedError) Error() string {
 // Unwrap makes it a sinks.ErrNotRetained.
 func (e *NotRetainedError) Unwrap() error { return sinks.ErrNotRetained }
 
-// checkRetained checks that the log has every change since the plan's start, or the state at its end. It records missing changes in the plan if incomplete
-// is set. Otherwise it returns a NotRetainedError.
+// checkRetained checks that the log has every change since the plan's start, or the state at its end. It records missing changes in the plan
+// if incomplete is set. Otherwise it returns a NotRetainedError.
 func (p *Plan) checkRetained(ctx context.Context, log sinks.Reader, incomplete bool) error {
 	retained, err := log.Retained(ctx, p.Filter.Resources)
 	if err != nil {

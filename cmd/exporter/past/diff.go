@@ -65,6 +65,7 @@ type differing struct {
 	from, to string
 	all      bool
 	status   bool
+	counts   bool // objects of which only the status differs are counted, and not shown
 	requests *who.Requests
 }
 
@@ -99,7 +100,7 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 	}
 	p.remarkRequests(c.ErrOrStderr(), p.requests)
 	out, end := p.page(c.OutOrStdout(), false)
-	p.status = p.status || p.all || !p.folded || p.screen == nil || objects.Query().Name != ""
+	p.counts = p.screen != nil && p.folded && !p.status && !p.all && objects.Query().Name == ""
 	count, quiet, err := p.printDifferences(out, p.newColours(c.OutOrStdout()), states)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, sta
 		if err != nil || d == nil {
 			return err
 		}
-		if count++; !p.status && d.Op == "u" && incident.AreConsequences(d.lines) {
+		if count++; p.counts && d.Op == "u" && incident.AreConsequences(d.lines) {
 			quiet++
 			return nil
 		}

@@ -74,13 +74,14 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	if err := t.readEnd(); err != nil {
 		return err
 	}
-	t.remarkMoment(c.ErrOrStderr(), "--until", t.until, timeline.Target{Logged: t.ends}, timeline.Target{Logged: t.ends})
+	until := timeline.Target{Logged: t.ends}
+	t.remarkMoment(c.ErrOrStderr(), "--until", t.until, until, until)
 	t.hasTitles, t.hasBodies = len(objects.Names) != 1 || objects.Namespace == "", t.since != ""
 	coverage, missing, err := t.cover(ctx, c, r, &objects)
 	if err != nil {
 		return err
 	}
-	if err := t.printCoverage(c.ErrOrStderr(), timeline.Target{Logged: t.ends}, coverage, missing); err != nil {
+	if err := t.printCoverage(c.ErrOrStderr(), until, coverage, missing); err != nil {
 		return err
 	}
 	q := objects.Query()
@@ -94,7 +95,7 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 		return err
 	}
 	if len(past) == 0 && !t.follow {
-		if end := lastEnd(coverage); timeline.IsStale(end, asked(timeline.Target{Logged: t.ends})) && t.begin.Time.After(end) {
+		if end := lastEnd(coverage); timeline.IsStale(end, asked(until)) && t.begin.Time.After(end) {
 			return fmt.Errorf("the log ends at %s, and has nothing since %s: is exporter run stopped?", t.clockOf(end), t.clockOf(t.begin.Time))
 		}
 		if err := t.checkNothing(ctx, r, &objects, coverage); err != nil {

@@ -27,19 +27,12 @@ var controlled = map[string][]string{
 // incident returns the view of an incident, as lines of a terminal.
 func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (all []line, err error) {
 	b := &incident.Builder{User: t.user, AllFields: t.all, Stepwise: q.Name != ""}
-	add := func(l *sinks.Logged, requester *who.Who) error {
-		e, err := t.event(l, requester)
-		if err != nil {
-			return err
-		}
-		return b.Add(l, e)
-	}
-	if err = t.read(ctx, c, r, q, add); err != nil {
+	if err = t.read(ctx, c, r, q, t.addTo(b)); err != nil {
 		return nil, err
 	}
 	if q.Name != "" && t.user == "" && r.FindsObjects() {
 		b.Only()
-		if err := t.owned(ctx, c, r, q, add); err != nil {
+		if err := t.addOwned(ctx, c, r, q, b); err != nil {
 			return nil, err
 		}
 	}
@@ -59,14 +52,25 @@ func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader
 	return all, nil
 }
 
-// owned visits the changes of what the object in question may control, as far as the log has it, with who made each.
-func (t *history) owned(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged, *who.Who) error) error {
+// addTo returns a function that adds changes to a view.
+func (t *history) addTo(b *incident.Builder) func(*sinks.Logged, *who.Who) error {
+	return func(l *sinks.Logged, requester *who.Who) error {
+		e, err := t.event(l, requester)
+		if err != nil {
+			return err
+		}
+		return b.Add(l, e)
+	}
+}
+
+// addOwned adds the changes of what the object in question may control, as far as the log has it.
+func (t *history) addOwned(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, b *incident.Builder) error {
 	logged, err := r.Resources(ctx)
 	children := slices.DeleteFunc(slices.Clone(controlled[strings.Join(q.Resources, ",")]), func(r string) bool { return !slices.Contains(logged, r) })
 	if err != nil || len(children) == 0 {
 		return err
 	}
-	own := *t
+	own := *t // has what is known of these resources
 	coverage, missing, err := own.cover(ctx, c, r, &sinks.Objects{Resources: children, Namespace: q.Namespace})
 	if err != nil {
 		return err
@@ -74,8 +78,8 @@ func (t *history) owned(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 	if len(missing) > 0 {
 		t.remarkMissing(c.ErrOrStderr(), coverage, missing)
 	}
-	owned := sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}
-	return r.Changes(ctx, owned, func(l *sinks.Logged) error { return visit(l, own.requests.Who(l)) })
+	owned, add := sinks.Query{Resources: children, Namespace: q.Namespace, After: q.After, To: q.To}, own.addTo(b)
+	return r.Changes(ctx, owned, func(l *sinks.Logged) error { return add(l, own.requests.Who(l)) })
 }
 
 // happening returns the text of an entry.
