@@ -21,6 +21,7 @@ import (
 var endsNone = map[string]string{
 	"sinks.ErrNotRetained":           "only questions meet it",
 	"sinks.ErrNoCluster":             "only questions meet it",
+	"sinks.ErrEnough":                "only questions end a read with it",
 	"checkpoint.OtherClusterError":   "the start binds the checkpoint",
 	"checkpoint.UnknownClusterError": "the start binds the checkpoint",
 	"checkpoint.NotEndedError":       "the answer to a request to forget a stream",

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -40,6 +39,3 @@ func (e *IncompleteError) byReason() (all []string) {
 	}
 	return all
 }
-
-// errStop ends a read early.
-var errStop = errors.New("enough was read")

@@ -125,12 +125,12 @@ func (l *limit) first(ctx context.Context, r sinks.Reader, q sinks.Query, visit 
 	over := false
 	err := r.Changes(ctx, q, func(c *sinks.Logged) error {
 		if over = l.isOver(c.Change.Key()); over {
-			return errStop
+			return sinks.ErrEnough
 		}
 		l.size = max(l.size, len(c.Before), len(c.After))
 		return visit(c)
 	})
-	if over && errors.Is(err, errStop) {
+	if over && errors.Is(err, sinks.ErrEnough) {
 		return nil
 	}
 	return err

@@ -72,10 +72,7 @@ func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged
 	for _, c := range l.changes {
 		resource := len(q.Resources) == 0 || slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID())
 		if resource && q.Spans(c) && q.Selects(c) {
-			own := *c
-			spoil := sinktest.Own(&own)
-			err := visit(&own)
-			if spoil(); err != nil {
+			if err := sinktest.Visit(c, visit); err != nil {
 				return err
 			}
 		}

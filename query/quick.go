@@ -91,7 +91,7 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 		q.Each, q.After, q.Wanted = sinks.Rest, f.start, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
 		return true, r.Changes(ctx, q, f.visit)
 	}
-	if clear(f.objects); errors.Is(err, errStop) {
+	if clear(f.objects); errors.Is(err, sinks.ErrEnough) {
 		return false, nil
 	}
 	return false, timeline.UnlessPruned(err)
@@ -105,7 +105,7 @@ func (f *stateReader) visitBase(l *sinks.Logged) error {
 		return nil
 	case f.start.Has(l):
 		if era, _ := f.timelines.CompareEra(st, l); st == nil || era > 0 || f.timelines.OrderOf(l, st) != timeline.Before {
-			return errStop
+			return sinks.ErrEnough
 		}
 	}
 	return f.visit(l)

@@ -25,12 +25,11 @@ type log struct {
 
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for i := range l.changes {
-		if c := l.changes[i]; q.Wanted(&c) {
-			spoil := sinktest.Own(&c)
-			err := visit(&c)
-			if spoil(); err != nil {
-				return err
-			}
+		if !q.Wanted(&l.changes[i]) {
+			continue
+		}
+		if err := sinktest.Visit(&l.changes[i], visit); err != nil {
+			return err
 		}
 	}
 	return nil

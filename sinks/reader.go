@@ -14,6 +14,9 @@ import (
 // ErrNotRetained says that the log does not go back as far as was requested.
 var ErrNotRetained = errors.New("the log does not go back that far")
 
+// ErrEnough ends a read early. It is for functions that a Reader calls.
+var ErrEnough = errors.New("enough was read")
+
 // ErrNoCluster says that the log has nothing of the requested cluster.
 var ErrNoCluster = errors.New("has nothing of cluster")
 

@@ -142,11 +142,11 @@ func (s *Set) limit(ctx context.Context, r sinks.Reader, since time.Time, query 
 			return c.Slot == last.slot && c.Batch >= last.batch
 		})
 		if len(waiting) == 0 {
-			return errEnough
+			return sinks.ErrEnough
 		}
 		return nil
 	})
-	if len(waiting) > 0 || !errors.Is(err, errEnough) {
+	if len(waiting) > 0 || !errors.Is(err, sinks.ErrEnough) {
 		return err
 	}
 	cut, err := r.CutAt(ctx, end)

@@ -1,16 +1,12 @@
 package timeline
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"kubecdc/change"
 )
-
-// errEnough ends a read early.
-var errEnough = errors.New("enough was read")
 
 // TwoStatesError reports a resourceVersion that stands for two states or more of a stream, since etcd was restored from a backup.
 type TwoStatesError struct {

@@ -177,9 +177,9 @@ func (f *Follower) near(ctx context.Context, end *Set, stops []*Set, target Targ
 		if err := s.addControl(c); err != nil || c.Type != change.ControlBatch || s.read.n < until || !s.isPast(end) {
 			return err
 		}
-		return errEnough
+		return sinks.ErrEnough
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, sinks.ErrEnough) {
 		err = nil
 	}
 	return s, err

@@ -75,9 +75,9 @@ func Resolve(ctx context.Context, r sinks.Reader, t Target, since time.Time) (Ta
 			return nil
 		}
 		logged.Logged = time.UnixMilli(c.TimeMs).Add(time.Millisecond - 1) // the record has milliseconds
-		return errEnough
+		return sinks.ErrEnough
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, sinks.ErrEnough) {
 		return t, err
 	}
 	if logged.Logged.IsZero() && last > 0 && last < t.Batch.Number {

@@ -27,10 +27,7 @@ func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged
 		if !slices.Contains(q.Resources, change.ResourceOf(c.Stream.ID()).ID()) || !q.Selects(c) {
 			continue
 		}
-		own := *c
-		spoil := sinktest.Own(&own)
-		err := visit(&own)
-		if spoil(); err != nil {
+		if err := sinktest.Visit(c, visit); err != nil {
 			return err
 		}
 	}

@@ -120,18 +120,16 @@ func BenchmarkLives(b *testing.B) {
 		n, began := 0, processor(b)
 		err := r.Changes(b.Context(), q, func(*sinks.Logged) error {
 			if n++; n == 500 {
-				return errEnough
+				return sinks.ErrEnough
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, sinks.ErrEnough) {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64((processor(b) - began).Milliseconds()), what)
 	}
 }
-
-var errEnough = errors.New("enough")
 
 // BenchmarkCompleteness asks up to when the history of an object is complete, with the log as it is written and without its
 // spans. The log has b.N batches (-benchtime=10000000x) of one change each, ten a second, of 60 streams in turn.

@@ -13,11 +13,14 @@ func Poisoned(r sinks.Reader) sinks.Reader { return poisoned{r} }
 type poisoned struct{ sinks.Reader }
 
 func (p poisoned) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
-	return p.Reader.Changes(ctx, q, func(l *sinks.Logged) error {
-		c := *l
-		defer Own(&c)()
-		return visit(&c)
-	})
+	return p.Reader.Changes(ctx, q, func(l *sinks.Logged) error { return Visit(l, visit) })
+}
+
+// Visit calls visit with a copy of a change, and overwrites the copy's memory afterwards.
+func Visit(l *sinks.Logged, visit func(*sinks.Logged) error) error {
+	c := *l
+	defer Own(&c)()
+	return visit(&c)
 }
 
 // Own copies a change into its own memory, and returns a function that overwrites that. It finds the memory by reflection, so it
