@@ -478,6 +478,8 @@ func (r *requesters) requested(l *sinks.Logged) string {
 	switch {
 	case l.Op == change.Delete && len(answered) == 1 && !l.Inferred: // it left the selection
 		return answered[0]
+	case l.Op == change.Delete && len(answered) > 1 && !l.Inferred: // by one of several
+		return ""
 	case l.Op == change.Delete && deleting(l.Before):
 		return r.ended[l.UID]
 	case l.Op == change.Delete, deleting(l.After) && !deleting(l.Before):
