@@ -234,7 +234,12 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 		t.several, t.unproven, t.stale = t.several || may || since, t.several || may || !known, since || !sure
 	}
 	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
-	happened, _ := l.Happened()
+	happened := l.Provenance.Time
+	if happened.IsZero() {
+		if happened = l.Time; t.late || t.several { // it may have happened at any time since the change before
+			happened = t.since
+		}
+	}
 	if q.last[o] = (last{t.uid, t.version, happened, l.Time, strings.Clone(l.Gap), nil, t.now}); l.Op == change.Delete {
 		delete(q.last, o)
 	}

@@ -224,8 +224,8 @@ func (t *transition) selectedBy(r *audit.Record) bool {
 	return true
 }
 
-// managed returns the requests whose field manager the object names. It returns all requests if the object names none of them, or
-// for a deletion.
+// managed returns the requests whose field manager the object names. It returns all requests if the object names none of them, or for a
+// deletion. It also returns all for several changes, of which the last one may have changed no manager.
 func (t *transition) managed(requests []*audit.Record) (found []*audit.Record) {
 	for _, r := range requests {
 		program, _, _ := strings.Cut(r.UserAgent, "/") // the API server's default field manager
@@ -233,7 +233,7 @@ func (t *transition) managed(requests []*audit.Record) (found []*audit.Record) {
 			found = append(found, r)
 		}
 	}
-	if len(found) == 0 || t.deletes() {
+	if len(found) == 0 || t.deletes() || t.several {
 		return requests
 	}
 	return found

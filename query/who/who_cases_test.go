@@ -65,6 +65,7 @@ type made struct {
 	gap            string
 	epoch          int
 	skips          bool // the log lacks what was right before it
+	quiet          bool // an update that changes no managedFields
 }
 
 var people = []string{"alice", "bob", "carol"}
@@ -73,7 +74,7 @@ func (a *audited) request(verb, user string, before int, more func(*audit.Record
 	r := request(user, verb, func(r *audit.Record) {
 		r.ID, r.AuditID = fmt.Sprint(len(a.log.records)), fmt.Sprint(user, a.version)
 		r.Time, r.Answered, r.Received, r.UID = a.now.Add(-20*time.Millisecond), a.now, a.now, fmt.Sprint("u", a.uid)
-		r.VersionBefore, r.Effect = change.VersionOf(uint64(before)), audit.Wrote
+		r.VersionBefore, r.Effect, r.Manager = change.VersionOf(uint64(before)), audit.Wrote, user
 		if verb == "create" {
 			r.VersionBefore, r.Created, r.Effect = "", true, ""
 		}
@@ -132,6 +133,7 @@ func (a *audited) step() {
 		a.body, m.op = "-", change.Delete
 		a.request("delete", user, before, nil)
 	default:
+		m.quiet = a.IntN(4) == 0
 		a.request("patch", user, before, nil)
 	}
 	m.uid, m.version, m.after = fmt.Sprint("u", a.uid), a.version, a.image()
@@ -178,6 +180,19 @@ func (a *audited) logged() (all []made) {
 		all, last = append(all, m), &a.history[i]
 	}
 	return all
+}
+
+// provenance is what managedFields tell of a change after a version. It may stand for several.
+func (a *audited) provenance(m *made, since int) (p change.Provenance) {
+	var managers []string
+	for _, h := range a.history {
+		if h.uid == m.uid && h.version <= m.version && h.version > since && h.op == change.Update && !h.quiet {
+			managers = append(managers, h.user)
+			p.Time, p.Source = h.happened.Truncate(time.Second), change.FromManagedFields
+		}
+	}
+	p.Managers = []byte(strings.Join(managers, ","))
+	return p
 }
 
 // candidates returns who can be right: who made a revision that the log left out before it, too.
@@ -234,11 +249,15 @@ func TestWhoIsRight(t *testing.T) {
 				if before != nil && before.uid == m.uid {
 					l.Before = before.after
 				}
+				since := 0
+				if before != nil && before.uid == m.uid {
+					since = before.version
+				}
 				switch m.op {
 				case change.Create:
 					l.Provenance = change.Provenance{Time: m.happened.Truncate(time.Second), Source: change.FromCreationTimestamp}
 				case change.Update:
-					l.Provenance = change.Provenance{Time: m.happened.Truncate(time.Second), Source: change.FromManagedFields}
+					l.Provenance = a.provenance(m, since)
 				}
 				if m.op != change.Create && l.Before == nil {
 					before = m
@@ -247,10 +266,6 @@ func TestWhoIsRight(t *testing.T) {
 				w, blind := q.Who(l), unset.Who(l)
 				tally[fmt.Sprint(events, " ", w.Grade)]++
 				name := fmt.Sprintf("gap %s skips %t seed %d, events %s, owners %v, %d: %s at %d by %s is %s %s", m.gap, m.skips, seed, events, a.owners, m.epoch, m.op, m.version, m.user, w.Grade, w.Text(nil))
-				since := 0
-				if before != nil && before.uid == m.uid {
-					since = before.version
-				}
 				mayBe := a.candidates(m, since)
 				if events == "policy" && m.asked != "" && m.asked != m.user && w.Grade == who.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
 					t.Errorf("%s, and %s asked for it", name, m.asked)
