@@ -6,6 +6,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
+	"kubecdc/export/plan"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/setup"
@@ -13,7 +14,7 @@ import (
 
 // Forget forgets streams. It asks the exporters to do that which hold their slots.
 func (a *Requester) Forget(ctx context.Context, found []change.Position, untilDone bool) error {
-	owner := export.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
+	owner := plan.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
 	var requests []checkpoint.Signal
 	for _, p := range found {
 		err := export.Forget(ctx, owner, a.Store, p.Stream)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
-	"kubecdc/export"
+	"kubecdc/export/plan"
 	"kubecdc/internal/kubeapi"
 	"kubecdc/source/discovery"
 )
@@ -19,7 +19,7 @@ import (
 var listAndWatch = []string{"list", "watch"}
 
 // checkRights reviews the rights of this user with SelfSubjectAccessReviews: rights that an export requires, and optional ones.
-func (r *report) checkRights(ctx context.Context, plan export.Config, selected []change.Resource) error {
+func (r *report) checkRights(ctx context.Context, planned plan.Config, selected []change.Resource) error {
 	config := rest.CopyConfig(r.cluster.REST)
 	config.QPS, config.Burst = 200, 200 // two short requests per resource
 	client, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
@@ -28,7 +28,7 @@ func (r *report) checkRights(ctx context.Context, plan export.Config, selected [
 	}
 	var missing []string
 	for _, resource := range selected {
-		for _, stream := range plan.StreamsOf(resource) {
+		for _, stream := range planned.StreamsOf(resource) {
 			name := change.NewStream(resource, stream.Namespace, "", "").ID()
 			some, err := refused(ctx, client, resource, stream.Namespace, string(name), listAndWatch...)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/export/batching"
 	"kubecdc/export/live"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/internal/invariant"
@@ -28,7 +29,7 @@ import (
 //  2. A batch that depends on reads of the remembered state is written only if that state still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
-	*watchedParts
+	*plan.Watched
 	numbering
 	memory     *opened
 	isAhead    bool // prepare a batch while the one before is being written: the stored state is behind the log anyway
@@ -57,10 +58,10 @@ type work struct {
 
 // newCommitter returns a committer that writes all changes.
 func (s *slot) newCommitter(memory *opened, epoch int64) *committer {
-	return &committer{watchedParts: s.parts, numbering: numbering{s.number, epoch, memory.Seq(), s.config.Cluster}, memory: memory,
-		images: s.config.Before, provenance: !s.config.TellsWhenRead, invariants: newInvariants(), written: s.parts.State.Committed,
-		isAhead:   s.config.CheckpointInterval > 0 && memory.following != nil,
-		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
+	return &committer{Watched: s.Parts, numbering: numbering{s.Number, epoch, memory.Seq(), s.Config.Cluster}, memory: memory,
+		images: s.Config.Before, provenance: !s.Config.TellsWhenRead, invariants: newInvariants(), written: s.Parts.State.Committed,
+		isAhead:   s.Config.CheckpointInterval > 0 && memory.following != nil,
+		watermark: s.Config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 }
 
 // commitAll commits the queue's batches until stopped is closed and the queue is empty.
@@ -169,7 +170,7 @@ func (c *committer) prepare(ctx context.Context, w, before *work) (err error) {
 		}
 		asked := time.Now()
 		what := fmt.Sprintf("the before-images of batch %d of slot %d", p.Seq, c.slot)
-		if err = c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) }); err != nil {
+		if err = c.Watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) }); err != nil {
 			return err
 		}
 		done.BeforeImages = time.Since(asked)

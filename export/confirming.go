@@ -53,7 +53,7 @@ func (st *streams) confirm(ctx context.Context) {
 	}
 	st.wg.Go(func() {
 		defer c.busy.Store(false)
-		moment := c.sign(ctx, st.slot.parts.Server.Client())
+		moment := c.sign(ctx, st.slot.Parts.Server.Client())
 		if moment.IsZero() {
 			return
 		}

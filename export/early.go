@@ -31,31 +31,9 @@ type early struct {
 	empty   bool       // there is an empty spool
 }
 
-// bell tells the slots of a process that the sink leaves a batch unacknowledged.
-type bell struct {
-	mu   sync.Mutex
-	next chan struct{} // is closed when it rings
-}
-
-func newBell() *bell { return &bell{next: make(chan struct{})} }
-
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.next)
-	b.next = make(chan struct{})
-}
-
-// rings returns a channel that is closed when the bell rings next.
-func (b *bell) rings() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.next
-}
-
 // listen begins an empty spool each time that the bell rings, if the session writes to the sink, until it calls stop.
 func (s *slot) listen(writing context.Context) (stop func()) {
-	if s.early.flush == nil || s.parts.Spools == nil {
+	if s.early.flush == nil || s.Parts.Spools == nil {
 		return func() {}
 	}
 	ended, stopped := make(chan struct{}), make(chan struct{})
@@ -63,9 +41,9 @@ func (s *slot) listen(writing context.Context) (stop func()) {
 		defer close(stopped)
 		for {
 			select {
-			case <-s.parts.bell.rings():
+			case <-s.Parts.Bell.Rings():
 				if err := s.beginEmpty(writing); err != nil && writing.Err() == nil {
-					s.logger.Warn("the sink does not take batches of another slot, and no empty spool could begin", "error", err)
+					s.Logger.Warn("the sink does not take batches of another slot, and no empty spool could begin", "error", err)
 				}
 			case <-ended:
 				return
@@ -105,7 +83,7 @@ func (s *slot) startWriting() error {
 		return nil
 	}
 	s.early.empty = false
-	return s.parts.Spools.Remove(s.number)
+	return s.Parts.Spools.Remove(s.Number)
 }
 
 func (s *slot) endWriting() {
@@ -131,7 +109,7 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 		if begun {
 			select {
 			case <-sinks.SessionOf(ctx).Done():
-				if wait.For(ctx, s.config.ShutdownTimeout/2) == nil { // the rest is for what follows
+				if wait.For(ctx, s.Config.ShutdownTimeout/2) == nil { // the rest is for what follows
 					giveUp(errSinkSilent)
 				}
 			case <-ctx.Done():
@@ -141,8 +119,8 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 	return func(err error) {
 		stop()
 		if <-ended && (err == nil || isVerdict(err)) {
-			if err := s.parts.Spools.Remove(s.number); err != nil { // the inventory will have passed it by
-				s.logger.Warn("failed to remove a spool that is not needed", "error", err)
+			if err := s.Parts.Spools.Remove(s.Number); err != nil { // the inventory will have passed it by
+				s.Logger.Warn("failed to remove a spool that is not needed", "error", err)
 			}
 		}
 		clear(s.early.copied.Changes)
@@ -152,15 +130,15 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 // beginEarly reports whether the spool has begun.
 func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 	if !slices.ContainsFunc(b.Controls, func(c change.Control) bool { return c.Type == change.ControlSettings }) {
-		b.Controls = append(b.Controls, change.SettingsControl(s.config.Content.Ignores())) // another process may forward it, with other settings
+		b.Controls = append(b.Controls, change.SettingsControl(s.Config.Content.Ignores())) // another process may forward it, with other settings
 	}
-	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.config.Cluster}).next(b)
+	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.Config.Cluster}).next(b)
 	err := s.beginAfter(ctx, b.Epoch, b.Seq-1, b)
 	if err != nil && ctx.Err() == nil {
-		s.logger.Warn("the sink has not taken a batch for a second, and no spool could begin", "error", err)
+		s.Logger.Warn("the sink has not taken a batch for a second, and no spool could begin", "error", err)
 	}
 	if err == nil {
-		s.parts.bell.ring()
+		s.Parts.Bell.Ring()
 	}
 	return err == nil
 }
@@ -169,14 +147,14 @@ func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 func (s *slot) beginAfter(ctx context.Context, epoch int64, seq uint64, next *change.Batch) error {
 	err := s.early.flush(ctx)
 	if err == nil {
-		err = s.parts.Store.Check(ctx, s.number, epoch, seq)
+		err = s.Parts.Store.Check(ctx, s.Number, epoch, seq)
 	}
 	var positions []change.Position
 	if err == nil {
-		positions, err = s.positionsOf(ctx, nil)
+		positions, err = s.Positions(ctx, nil)
 	}
 	if err == nil && (next != nil || len(positions) > 0) { // a slot without streams reads nothing, and could not be handed over
-		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, seq+1, next)
+		err = s.Parts.Spools.Begin(ctx, s.Number, s.Parts.Log, positions, seq+1, next)
 	}
 	return err
 }
@@ -185,7 +163,7 @@ func (s *slot) beginAfter(ctx context.Context, epoch int64, seq uint64, next *ch
 func (s *slot) mayDrain(parent, writing context.Context, memory *opened, err error) bool {
 	_, isSpooling := memory.Memory.(*spooling)
 	ends := parent.Err() != nil && ownership.SteppedDown(parent) == nil && writing.Err() == nil
-	return ends && !isSpooling && mayBeAway(err) && s.parts.Spools != nil && s.parts.Spools.Has(s.number)
+	return ends && !isSpooling && mayBeAway(err) && s.Parts.Spools != nil && s.Parts.Spools.Has(s.Number)
 }
 
 // drain writes into the spool what the queue has after the first batch, which the spool has. It does that with a new epoch, as

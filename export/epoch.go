@@ -31,16 +31,16 @@ func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState
 type opener func(context.Context, *checkpoint.SlotState) (*opened, error)
 
 func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logEpoch int64) error {
-	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, logEpoch)
+	raised, err := s.Parts.Store.RaiseEpoch(ctx, s.Number, state.Epoch, logEpoch)
 	if err != nil {
 		return dependency.TagCheckpoint(err)
 	}
-	s.logger.Warn("the log has a newer epoch than the checkpoint: the checkpoint was lost or restored; raised its epoch",
+	s.Logger.Warn("the log has a newer epoch than the checkpoint: the checkpoint was lost or restored; raised its epoch",
 		"epoch", state.Epoch, "log_epoch", logEpoch, "raised_to", raised)
 	state.Epoch = raised
 	s.epochRaises = append(s.epochRaises, time.Now())
 	if n := len(s.epochRaises); n > maxEpochRaises && time.Since(s.epochRaises[n-1-maxEpochRaises]) < epochRaiseWindow {
-		return fmt.Errorf("slot %d: %w", s.number, ErrCompetingCheckpoint)
+		return fmt.Errorf("slot %d: %w", s.Number, ErrCompetingCheckpoint)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 // package knows neither Kafka nor SQL nor the watch protocol.
 //
 // What does not need a session has a package of its own:
+//   - plan: what is exported, and the facts of a slot
 //   - ownership: the assignment of slots to replicas
 //   - resharding: changes of the number of slots
 //   - batching: collecting and preparing batches
@@ -15,7 +16,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -23,94 +23,33 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/batching"
 	"kubecdc/export/live"
-	"kubecdc/export/ownership"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/wait"
-	"kubecdc/sinks"
-	"kubecdc/sinks/spool"
 	"kubecdc/source/discovery"
-	"kubecdc/source/reflector"
 )
 
-// Config says what to export, and within which limits.
-type Config struct {
-	Cluster        string
-	Resources      []discovery.Pattern
-	Content        Content
-	Namespaces     []string // empty: all
-	LabelSelector  string
-	FieldSelector  string
-	SnapshotTopics bool // the sink has topics that snapshots on demand can be written to
-	TellsWhenRead  bool // the sink does not write who changed what
-	Before         bool // write before-images, and store bodies in the inventory
-
-	Slots          int
-	Owner          string // name of this process in the leases
-	LeaseDuration  time.Duration
-	Limits         batching.Limits
-	BufferChanges  int
-	BufferBytes    int64
-	BodyCacheBytes int64 // for the bodies of objects that change often
-	// CheckpointInterval is how often the checkpoint is updated to match the log. If it is 0, that happens with each batch, which
-	// is necessary where the log can't be read back.
-	CheckpointInterval time.Duration
-	CheckpointBytes    int64 // a commit of the checkpoint does not wait for the interval once it is this large
-	DiscoveryPoll      time.Duration
-	HistoryRetention   time.Duration
-	ShutdownTimeout    time.Duration
-	Source             reflector.Options
-}
-
-// Parts are what the exporter works with.
-type Parts struct {
-	Server *discovery.Server
-	Store  checkpoint.Store // bound to the cluster
-	Sink   sinks.Sink
-	Spools *spool.Folder  // if nil, nothing is read while the sink is unreachable
-	State  *live.Exporter // is told what happens
-	Logger *slog.Logger
-
-	Start           *dependency.Steps // may be nil
-	StoreAt, SinkAt string            // addresses, for messages
-
-	log string // the identity of the sink's log, or empty if it was not asked yet because there are spools
-}
-
-// watchedParts are the parts with what watches their servers.
-type watchedParts struct {
-	Parts
-	watchdog            *dependency.Watchdog
-	sinkReach, apiReach *ownership.Reachability
-	bell                *bell
-}
-
-func watch(lease time.Duration, p Parts) *watchedParts {
-	w := dependency.NewWatchdog(p.State, p.Logger)
-	return &watchedParts{p, w, ownership.NewReachability(lease, dependency.Sink, w), ownership.NewReachability(lease, dependency.APIServer, w), newBell()}
-}
-
 // Run exports until the context ends (nil: drained) or an error makes another attempt pointless.
-func Run(ctx context.Context, config Config, given Parts) error {
+func Run(ctx context.Context, config plan.Config, given plan.Parts) error {
 	if err := prepare(ctx, &config, &given); err != nil {
 		return err
 	}
-	parts, selected := watch(config.LeaseDuration, given), newSelections()
+	parts, selected := plan.Watch(config.LeaseDuration, given), plan.NewSelections()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, work := range []func(){
 		func() {
 			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, func(s discovery.Selection) {
 				parts.State.Fails(live.Selection, s.Lacking())
 				config.Source.Recovery.SetServed(s.Served())
-				selected.publish(s)
+				selected.Publish(s)
 			})
 		},
 		func() { wait.WatchStalls(ctx) },
-		func() { parts.sinkReach.Probe(ctx, parts.Sink) },
-		func() { parts.apiReach.Probe(ctx, parts.Server.Client()) },
+		func() { parts.SinkReach.Probe(ctx, parts.Sink) },
+		func() { parts.APIReach.Probe(ctx, parts.Server.Client()) },
 		func() { wait.Every(ctx, time.Hour, func() { prune(ctx, &given, config.HistoryRetention) }) },
 		func() { wait.Every(ctx, time.Minute, func() { measure(ctx, &given) }) },
 		func() { storeSchemas(ctx, &given, selected) },
@@ -135,19 +74,19 @@ func Run(ctx context.Context, config Config, given Parts) error {
 // attemptTimeout limits one attempt at a step of the start. Discovery on a slow API server takes longest.
 const attemptTimeout = 30 * time.Second
 
-func (p *Parts) step(ctx context.Context, server, waitsFor string, do func(context.Context) error) error {
-	address := p.StoreAt
+func step(ctx context.Context, parts *plan.Parts, server, waitsFor string, do func(context.Context) error) error {
+	address := parts.StoreAt
 	switch server {
 	case dependency.Sink:
-		address = p.SinkAt
+		address = parts.SinkAt
 	case dependency.APIServer:
-		address = p.Server.Host()
+		address = parts.Server.Host()
 	}
-	return p.Start.Do(ctx, dependency.Step{Awaited: waitsFor, Dependency: server, Address: address, Limit: attemptTimeout}, do)
+	return parts.Start.Do(ctx, dependency.Step{Awaited: waitsFor, Dependency: server, Address: address, Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
-func bindLog(ctx context.Context, config *Config, parts *Parts) error {
+func bindLog(ctx context.Context, config *plan.Config, parts *plan.Parts) error {
 	identity := ""
 	if parts.Spools != nil {
 		identity = parts.Spools.Log(ctx)
@@ -155,23 +94,23 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	if identity != "" { // when the sink is opened, it verifies that it is the one with this identity
 		parts.Logger.Warn("there is a spool: the start does not wait for the sink", "folder", parts.Spools.Path)
 		if err := bindTo(ctx, config, parts, identity); !fault.Is[*checkpoint.OtherLogError](err) {
-			parts.log = identity
+			parts.Log = identity
 			return err
 		}
 	}
-	err := parts.step(ctx, dependency.Sink, "the sink to say which log it is", func(ctx context.Context) (err error) {
+	err := step(ctx, parts, dependency.Sink, "the sink to say which log it is", func(ctx context.Context) (err error) {
 		identity, err = parts.Sink.Identity(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	parts.log = identity
+	parts.Log = identity
 	return bindTo(ctx, config, parts, identity)
 }
 
-func bindTo(ctx context.Context, config *Config, parts *Parts, identity string) error {
-	return parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which log it is of", func(ctx context.Context) error {
+func bindTo(ctx context.Context, config *plan.Config, parts *plan.Parts, identity string) error {
+	return step(ctx, parts, dependency.Checkpoint, "the checkpoint to say which log it is of", func(ctx context.Context) error {
 		if err := parts.Store.BindLog(ctx, identity); err != nil {
 			return err
 		}
@@ -181,14 +120,14 @@ func bindTo(ctx context.Context, config *Config, parts *Parts, identity string) 
 
 // prepare verifies that the checkpoint belongs to the log, that the resources exist, and that the log does not have them under
 // another selection.
-func prepare(ctx context.Context, config *Config, parts *Parts) error {
+func prepare(ctx context.Context, config *plan.Config, parts *plan.Parts) error {
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}
 	var served discovery.Served
 	var selected []change.Resource
 	var unknown []discovery.Pattern // nothing served matches them, and no stream in the checkpoint
-	err := parts.step(ctx, dependency.APIServer, "the API server to say what it serves", func(ctx context.Context) (err error) {
+	err := step(ctx, parts, dependency.APIServer, "the API server to say what it serves", func(ctx context.Context) (err error) {
 		if served, err = parts.Server.Served(ctx); err != nil {
 			return err
 		}
@@ -203,7 +142,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 		return discovery.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
-	err = parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which streams the log has", func(ctx context.Context) error {
+	err = step(ctx, parts, dependency.Checkpoint, "the checkpoint to say which streams the log has", func(ctx context.Context) error {
 		stored, err := parts.Store.Streams(ctx)
 		if err != nil {
 			return err
@@ -222,7 +161,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 
 // withoutStreams removes the patterns that match streams in the checkpoint: their resource was removed, and the removal is
 // exported too.
-func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
+func withoutStreams(ctx context.Context, parts *plan.Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
 	if len(unknown) == 0 {
 		return nil, nil
 	}
@@ -232,7 +171,7 @@ func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Patte
 	}), err
 }
 
-func measure(ctx context.Context, parts *Parts) {
+func measure(ctx context.Context, parts *plan.Parts) {
 	if size, err := parts.Store.Size(ctx); err == nil {
 		parts.State.CheckpointSize(size)
 	} else {
@@ -240,7 +179,7 @@ func measure(ctx context.Context, parts *Parts) {
 	}
 }
 
-func prune(ctx context.Context, parts *Parts, age time.Duration) {
+func prune(ctx context.Context, parts *plan.Parts, age time.Duration) {
 	if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
 		parts.Logger.Warn("failed to prune the history of checkpoints; retrying in an hour", "error", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
@@ -23,18 +22,18 @@ func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error 
 	if !damaged && !errors.Is(err, sinks.ErrInvalidWriter) && !isFenced(err) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout(s.config))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Config.CheckpointTimeout())
 	defer cancel()
 	if !isFenced(err) {
-		switch answer := s.parts.Store.Check(ctx, s.number, epoch, 0); {
+		switch answer := s.Parts.Store.Check(ctx, s.Number, epoch, 0); {
 		case damaged && answer == nil:
 			return err
 		case damaged:
 			err = fmt.Errorf("%w (what was read of the checkpoint was another owner's: %v)", answer, err)
 		case answer == nil:
-			return fmt.Errorf("%w; according to the checkpoint no other process has taken over slot %d", err, s.number)
+			return fmt.Errorf("%w; according to the checkpoint no other process has taken over slot %d", err, s.Number)
 		case !isFenced(answer):
-			return fmt.Errorf("%w; the checkpoint does not say who owns slot %d: %w", err, s.number, answer)
+			return fmt.Errorf("%w; the checkpoint does not say who owns slot %d: %w", err, s.Number, answer)
 		default:
 			err = errors.Join(answer, err)
 		}
@@ -42,14 +41,10 @@ func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error 
 	if !isFenced(err) {
 		return err
 	}
-	replicas, askErr := s.parts.Store.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
-	if askErr == nil && replicas.Slots[s.number] == s.config.Owner {
+	replicas, askErr := s.Parts.Store.Heartbeat(ctx, s.Config.Owner, s.Config.LeaseDuration)
+	if askErr == nil && replicas.Slots[s.Number] == s.Config.Owner {
 		return dependency.Tag(dependency.Checkpoint,
-			fmt.Errorf("%v; but this process itself has acquired slot %d again, by a delayed request", err, s.number))
+			fmt.Errorf("%v; but this process itself has acquired slot %d again, by a delayed request", err, s.Number))
 	}
 	return err
 }
-
-// checkpointTimeout limits a call to the checkpoint during which no lease is renewed. Without it, a connection that went
-// silent would block the call for as long as TCP retransmits: a quarter of an hour.
-func checkpointTimeout(c Config) time.Duration { return max(c.LeaseDuration, 10*time.Second) }

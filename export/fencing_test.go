@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/plan"
 	"kubecdc/sinks"
 )
 
@@ -21,7 +22,7 @@ func (unreachable) Check(context.Context, int, int64, uint64) error { return err
 // A process that is stopped while it rolls forward or rebuilds reports the stop, whatever error the database returns.
 func TestAnInterruptionIsReportedAsSuch(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	s := newSlot(0, Config{LeaseDuration: time.Minute}, quietParts(nil), nil)
+	s := newSlot(0, plan.Config{LeaseDuration: time.Minute}, quietParts(nil), nil)
 	_, err := whileRenewed(ctx, s, 1, func(context.Context) (int, error) {
 		stop()
 		return 0, errors.New("sql: statement is closed")
@@ -46,15 +47,15 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 		{"another owner, found by the checkpoint", func(t *testing.T, s *slot) { acquireAs(t, s, "b") }, checkpoint.ErrFenced, true, ""},
 		{"a delayed request of this process", func(t *testing.T, s *slot) { acquireAs(t, s, "a") }, refused, false, "by a delayed request"},
 		{"a delayed request, found by the checkpoint", func(t *testing.T, s *slot) { acquireAs(t, s, "a") }, checkpoint.ErrFenced, false, "by a delayed request"},
-		{"the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.parts.Store = unreachable{s.parts.Store} }, refused, false, "no route"},
+		{"the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.Parts.Store = unreachable{s.Parts.Store} }, refused, false, "no route"},
 		{"damage", func(*testing.T, *slot) {}, checkpoint.ErrDamaged, false, "damaged"},
 		{"a body of another owner", func(t *testing.T, s *slot) { acquireAs(t, s, "b") }, checkpoint.ErrDamaged, true, "another owner's"},
-		{"a body, and the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.parts.Store = unreachable{s.parts.Store} }, checkpoint.ErrDamaged, false, "no route"},
+		{"a body, and the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.Parts.Store = unreachable{s.Parts.Store} }, checkpoint.ErrDamaged, false, "no route"},
 		{"something else", func(*testing.T, *slot) {}, errors.New("boom"), false, "boom"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := storeAt(t)
-			s := &slot{config: Config{Owner: "a", LeaseDuration: time.Minute}, parts: &watchedParts{Parts: Parts{Store: store}}}
+			s := &slot{Slot: plan.Slot{Config: plan.Config{Owner: "a", LeaseDuration: time.Minute}, Parts: &plan.Watched{Parts: plan.Parts{Store: store}}}}
 			test.arrange(t, s)
 			err := s.verifyFencing(t.Context(), 1, test.err)
 			if isFenced(err) != test.fenced || !strings.Contains(err.Error(), test.text) {
@@ -70,8 +71,8 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 // acquireAs releases the slot, and acquires it as the given owner.
 func acquireAs(t *testing.T, s *slot, owner string) {
 	t.Helper()
-	mustDo(t, s.parts.Store.Release(t.Context(), 0, 1))
-	if _, err := s.parts.Store.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
+	mustDo(t, s.Parts.Store.Release(t.Context(), 0, 1))
+	if _, err := s.Parts.Store.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -96,7 +97,7 @@ func TestACallToASilentCheckpointTimesOut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		store := &silent{}
-		s := newSlot(0, Config{LeaseDuration: time.Second}, quietParts(store), nil)
+		s := newSlot(0, plan.Config{LeaseDuration: time.Second}, quietParts(store), nil)
 		if err := s.run(ctx); err != nil || store.calls != 2 {
 			t.Errorf("%d calls, error %v", store.calls, err)
 		}

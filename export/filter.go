@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/plan"
 	"kubecdc/redact"
 )
 
@@ -19,9 +20,9 @@ type filter struct {
 
 // filter returns the slot's filter, for use by one goroutine.
 func (s *slot) filter() *filter {
-	f := &filter{noUpdates: s.config.Content.NoUpdates, ignores: s.config.Content.Ignores()}
-	if s.config.leavesOut() {
-		f.mask = cached(func(stream change.StreamID) *redact.Mask { return s.config.Mask(change.ResourceOf(stream)) })
+	f := &filter{noUpdates: s.Config.Content.NoUpdates, ignores: s.Config.Content.Ignores()}
+	if content := &s.Config.Content; content.NoUpdates || len(content.Ignore) > 0 {
+		f.mask = plan.Cached(func(stream change.StreamID) *redact.Mask { return s.Config.Mask(change.ResourceOf(stream)) })
 	}
 	return f
 }
@@ -34,22 +35,6 @@ const recordEvery = 30 * time.Minute
 func (f *filter) tell(b *change.Batch) {
 	if now := time.Now(); f != nil && now.Sub(f.recorded) >= recordEvery {
 		f.recorded, b.Controls = now, append(b.Controls, change.SettingsControl(f.ignores))
-	}
-}
-
-// leavesOut reports whether updates may be left out.
-func (c *Config) leavesOut() bool { return len(c.Content.Ignore) > 0 || c.Content.NoUpdates }
-
-// cached returns a function that remembers another function's results, for use by one goroutine.
-func cached[T any](find func(stream change.StreamID) T) func(stream change.StreamID) T {
-	known := map[change.StreamID]T{}
-	return func(stream change.StreamID) T {
-		t, ok := known[stream]
-		if !ok {
-			t = find(stream)
-			known[stream] = t
-		}
-		return t
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 )
@@ -19,7 +20,7 @@ func EndedStreams(ctx context.Context, store checkpoint.Overview) ([]change.Posi
 
 // Forget deletes a stream that has ended from the checkpoint. For any other stream it returns *checkpoint.NotEndedError.
 // Meanwhile it owns the stream's slot, so that no exporter works on it. If one already does, it returns *checkpoint.HeldError.
-func Forget(ctx context.Context, config Config, store checkpoint.Store, stream change.StreamID) error {
+func Forget(ctx context.Context, config plan.Config, store checkpoint.Store, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
 		return err

@@ -10,7 +10,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
+	"kubecdc/export/inventory"
 	"kubecdc/export/live"
+	"kubecdc/export/plan"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks/spool"
 )
@@ -21,11 +23,11 @@ import (
 type forwarder struct {
 	*committer
 	spool       *spool.Spool
-	redactorFor func(stream change.StreamID) bodyRedactor
+	redactorFor func(stream change.StreamID) inventory.Redactor
 }
 
 func (s *slot) newForwarder(sp *spool.Spool, to *opened, epoch int64) *forwarder {
-	f := &forwarder{s.newCommitter(to, epoch), sp, cached(s.bodyRedactorOf)}
+	f := &forwarder{s.newCommitter(to, epoch), sp, plan.Cached(s.Config.BodyRedactor)}
 	f.written = func(live.Committed) {} // they were reported when they were read
 	return f
 }

@@ -26,7 +26,7 @@ func whileRenewed[T any](parent context.Context, s *slot, epoch int64, do func(c
 // renew renews the lease until the context ends. It calls fail when the slot has another owner, or when the lease may have
 // expired.
 func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseFunc) {
-	third := s.config.LeaseDuration / 3
+	third := s.Config.LeaseDuration / 3
 	ticker := time.NewTicker(third)
 	defer ticker.Stop()
 	renewed := time.Now()
@@ -38,16 +38,16 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 		}
 		started := time.Now()
 		renewal, cancel := context.WithTimeout(ctx, third)
-		err := s.parts.Store.Renew(renewal, s.number, epoch, s.config.LeaseDuration)
+		err := s.Parts.Store.Renew(renewal, s.Number, epoch, s.Config.LeaseDuration)
 		cancel()
 		switch {
 		case err == nil:
 			renewed = started
 		case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrBehind), isUnavailable(err):
-			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
+			fail(fmt.Errorf("renew the lease of slot %d: %w", s.Number, err))
 			return
-		case time.Since(renewed) > s.config.LeaseDuration:
-			fail(dependency.Tag(dependency.Checkpoint, fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.number, err)))
+		case time.Since(renewed) > s.Config.LeaseDuration:
+			fail(dependency.Tag(dependency.Checkpoint, fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.Number, err)))
 			return
 		}
 	}
@@ -57,8 +57,8 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 func (s *slot) release(epoch int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	err := s.parts.Store.Release(ctx, s.number, epoch)
+	err := s.Parts.Store.Release(ctx, s.Number, epoch)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && !errors.Is(err, checkpoint.ErrBehind) {
-		s.logger.Debug("failed to release the lease; it will expire", "error", err)
+		s.Logger.Debug("failed to release the lease; it will expire", "error", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 )
 
@@ -48,7 +49,7 @@ func TestASessionEndsWithItsLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 				defer stop()
-				s := &slot{config: Config{LeaseDuration: ttl}, parts: &watchedParts{Parts: Parts{Store: &renewals{answers: test.answers}}}}
+				s := &slot{Slot: plan.Slot{Config: plan.Config{LeaseDuration: ttl}, Parts: &plan.Watched{Parts: plan.Parts{Store: &renewals{answers: test.answers}}}}}
 				began, failed := time.Now(), error(nil)
 				s.renew(ctx, 1, func(err error) { failed = err })
 				took := time.Since(began)

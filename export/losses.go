@@ -18,14 +18,14 @@ import (
 // the same loss and does this again. Each record ends with the stream's last position, at which the log is compared
 // (lostVersions): what happened since is read as after any interruption.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
-	positions, err := s.positionsOf(ctx, o.loss.Gone)
+	positions, err := s.Positions(ctx, o.loss.Gone)
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
 	if len(positions) == 0 {
-		s.logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", o.loss.Reason)
+		s.Logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", o.loss.Reason)
 	} else {
-		s.logger.Warn("comparing what the log still has with the API server", "streams", len(positions), "reason", o.loss.Reason)
+		s.Logger.Warn("comparing what the log still has with the API server", "streams", len(positions), "reason", o.loss.Reason)
 	}
 	var controls []change.Control
 	first := map[change.StreamID]change.Position{}
@@ -55,7 +55,7 @@ func (s *slot) lostVersions(ctx context.Context, stored []change.Position) (map[
 	if !slices.ContainsFunc(stored, func(p change.Position) bool { return p.ResourceVersion == change.UnknownVersion }) {
 		return nil, nil
 	}
-	gaps, err := checkpoint.Losses(ctx, s.parts.Store)
+	gaps, err := checkpoint.Losses(ctx, s.Parts.Store)
 	lost := map[change.StreamID]change.ResourceVersion{}
 	for stream, gap := range gaps {
 		lost[stream] = gap.To
@@ -63,28 +63,15 @@ func (s *slot) lostVersions(ctx context.Context, stored []change.Position) (map[
 	return lost, dependency.Tag(dependency.Checkpoint, err)
 }
 
-// owns reports whether a stream hashes to this slot.
-func (s *slot) owns(stream change.StreamID) bool {
-	return change.SlotOf(stream, s.config.Slots) == s.number
-}
-
-// positionsOf returns the positions of this slot's streams that satisfy a condition. If the condition is nil, it returns all.
-func (s *slot) positionsOf(ctx context.Context, accepts func(change.StreamID) bool) ([]change.Position, error) {
-	all, err := s.parts.Store.Streams(ctx)
-	return slices.DeleteFunc(all, func(p change.Position) bool {
-		return !s.owns(p.Stream) || accepts != nil && !accepts(p.Stream)
-	}), err
-}
-
 // writeControls writes a batch of control records that moves positions.
 func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, o *opened, controls []change.Control,
 	positions map[change.StreamID]change.Position, offsets change.Offsets) error {
 	p := &batching.Prepared{Batch: &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))}, Offsets: offsets}
-	(&numbering{s.number, state.Epoch, o.Seq(), s.config.Cluster}).next(p.Batch)
+	(&numbering{s.Number, state.Epoch, o.Seq(), s.Config.Cluster}).next(p.Batch)
 	started := time.Now()
 	err := o.Write(ctx, p)
 	if err == nil {
-		s.parts.State.Committed(live.Committed{Batch: p.Batch, Sink: time.Since(started)})
+		s.Parts.State.Committed(live.Committed{Batch: p.Batch, Sink: time.Since(started)})
 	}
 	if err == nil && o.following != nil {
 		if err = o.following.Remember(ctx, p); err == nil {

@@ -88,7 +88,7 @@ func (m *logMemory) Before(ctx context.Context, p *batching.Prepared) error {
 
 func (m *logMemory) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body []byte) error) error {
-	redact := m.slot.bodyRedactorOf(stream)
+	redact := m.slot.Config.BodyRedactor(stream)
 	return dependency.Tag(dependency.Sink, m.Memory.Bodies(ctx, stream, keys, func(key string, body []byte) error {
 		if redact != nil {
 			body = redact(key, body)
@@ -121,7 +121,7 @@ func (m *logMemory) Write(ctx context.Context, p *batching.Prepared) error {
 }
 
 func (m *logMemory) Forget(ctx context.Context, epoch int64, stream change.StreamID) error {
-	return m.slot.parts.Store.Forget(ctx, m.slot.number, epoch, stream)
+	return m.slot.Parts.Store.Forget(ctx, m.slot.Number, epoch, stream)
 }
 
 // opened is a slot's log that is open.
@@ -140,7 +140,7 @@ type opened struct {
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
 	return s.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
 		if found.Memory != nil {
-			before, err := s.positionsOf(ctx, nil)
+			before, err := s.Positions(ctx, nil)
 			return &opened{Memory: &logMemory{Memory: found.Memory, slot: s, seq: found.Last, write: write}, log: found.Log,
 				loss: inventory.Concerning(found.Lost, before), before: before}, dependency.Tag(dependency.Sink, err)
 		}
@@ -152,8 +152,8 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *opened
 func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, remember func(*sinks.Opened, inventory.Write) (*opened, error)) (
 	*opened, error) {
 	var found *sinks.Opened
-	err := s.parts.sinkReach.Call(s.number, func() (err error) {
-		found, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+	err := s.Parts.SinkReach.Call(s.Number, func() (err error) {
+		found, err = s.Parts.Sink.Open(ctx, s.Number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
 		return err
 	})
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 	case o.loss != nil:
 		err = s.recordLoss(ctx, state, o)
 	case found.Hole != nil:
-		s.logger.Error("the log has a hole: gap records explain it", "reason", found.Hole.Reason)
+		s.Logger.Error("the log has a hole: gap records explain it", "reason", found.Hole.Reason)
 		if o.hole = found.Hole.Records(); s.spool == nil {
 			err = s.writeControls(ctx, state, o, o.hole, nil, nil)
 		}
@@ -192,7 +192,7 @@ type unhurried struct{}
 func (s *slot) writeTo(log sinks.Log) inventory.Write {
 	return func(ctx context.Context, b *change.Batch) (offsets change.Offsets, err error) {
 		what := fmt.Sprintf("batch %d of slot %d", b.Seq, b.Slot)
-		if s.parts.Spools != nil && ctx.Value(unhurried{}) == nil {
+		if s.Parts.Spools != nil && ctx.Value(unhurried{}) == nil {
 			var cancel context.CancelFunc
 			var giveUp context.CancelCauseFunc
 			ctx, cancel = context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
@@ -211,8 +211,8 @@ func (s *slot) writeTo(log sinks.Log) inventory.Write {
 				}
 			}()
 		}
-		err = s.parts.watchdog.Do(dependency.Sink, what, func() error {
-			return s.parts.sinkReach.Call(s.number, func() (err error) {
+		err = s.Parts.Watchdog.Do(dependency.Sink, what, func() error {
+			return s.Parts.SinkReach.Call(s.Number, func() (err error) {
 				offsets, err = log.Write(ctx, b)
 				return err
 			})

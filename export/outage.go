@@ -41,7 +41,7 @@ var errSinkSilent = errors.New("the sink does not answer")
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
 // Without a spool, the session waits for the sink if this process does not know the end of the log.
 func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
-	if s.parts.Spools == nil {
+	if s.Parts.Spools == nil {
 		return s.openRaisingEpoch(ctx, state, s.open)
 	}
 	defer func() { s.spool = nil }()
@@ -75,9 +75,9 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 // beginSpool makes a spool that continues the log.
 func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, cause error) (*spool.Spool, error) {
 	first, next := unacked(s.sink)
-	positions, err := s.positionsOf(ctx, nil)
+	positions, err := s.Positions(ctx, nil)
 	if err == nil {
-		err = s.parts.Spools.Begin(ctx, s.number, s.parts.log, positions, first, next)
+		err = s.Parts.Spools.Begin(ctx, s.Number, s.Parts.Log, positions, first, next)
 	}
 	var sp *spool.Spool
 	if err == nil {
@@ -91,10 +91,10 @@ func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, caus
 
 // openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
 func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spool.Spool, error) {
-	if !s.parts.Spools.Has(s.number) {
+	if !s.Parts.Spools.Has(s.Number) {
 		return nil, nil
 	}
-	sp, err := s.parts.Spools.Open(ctx, s.number)
+	sp, err := s.Parts.Spools.Open(ctx, s.Number)
 	if err == nil && sp == nil {
 		return nil, nil
 	}
@@ -120,14 +120,14 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 // then written to the log.
 func (s *slot) spoolFits(ctx context.Context, sp *spool.Spool, seq uint64) error {
 	switch {
-	case s.parts.log != sp.Log:
-		return fmt.Errorf("%w: it is of %s, and the sink's is %s", spool.ErrUnusable, sp.Log, s.parts.log)
+	case s.Parts.Log != sp.Log:
+		return fmt.Errorf("%w: it is of %s, and the sink's is %s", spool.ErrUnusable, sp.Log, s.Parts.Log)
 	case seq > sp.Last:
 		return fmt.Errorf("%w: the log is at batch %d, and the spool ends with %d", spool.ErrUnusable, seq, sp.Last)
 	case seq+1 < sp.First: // the log is not opened yet
 		return nil
 	}
-	have, err := s.parts.Store.Streams(ctx)
+	have, err := s.Parts.Store.Streams(ctx)
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
@@ -168,8 +168,8 @@ func (s *slot) putAside(sp *spool.Spool, why error) error {
 		attributes = append(attributes, "first_batch", sp.First, "last_batch", sp.Last, "since", sp.Since.UTC().Format(time.RFC3339))
 		sp.Close()
 	}
-	aside, err := s.parts.Spools.PutAside(s.number)
-	s.logger.Error("the spool can't be forwarded: it is put aside, and the slot goes on from what the sink has",
+	aside, err := s.Parts.Spools.PutAside(s.Number)
+	s.Logger.Error("the spool can't be forwarded: it is put aside, and the slot goes on from what the sink has",
 		append(attributes, "put_aside_as", aside)...)
 	return err
 }
@@ -230,7 +230,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 func (s *slot) removeSpool(last uint64) error {
 	sp := s.spool
 	s.spool = nil
-	s.logger.Info("the sink has all that was in the spool", "last_batch", last, "since", sp.Since.UTC().Format(time.RFC3339))
+	s.Logger.Info("the sink has all that was in the spool", "last_batch", last, "since", sp.Since.UTC().Format(time.RFC3339))
 	failpoint.Hit(failpoint.Emptied)
 	err := sp.Remove()
 	failpoint.Hit(failpoint.Removed)
@@ -248,15 +248,15 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*op
 	defer cancel()
 	asking, stop := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
 	identity, err := whileRenewed(asking, s, state.Epoch, func(ctx context.Context) (string, error) {
-		if err := s.parts.Sink.Ping(ctx); err != nil { // Ping does not wait for a server that is down
+		if err := s.Parts.Sink.Ping(ctx); err != nil { // Ping does not wait for a server that is down
 			return "", err
 		}
-		return s.parts.Sink.Identity(ctx)
+		return s.Parts.Sink.Identity(ctx)
 	})
 	stop()
-	if err == nil && identity != s.parts.log {
-		other := fmt.Errorf("the log was %s, and the sink is %s", s.parts.log, identity)
-		return nil, cmp.Or(s.parts.Store.BindLog(ctx, identity), other)
+	if err == nil && identity != s.Parts.Log {
+		other := fmt.Errorf("the log was %s, and the sink is %s", s.Parts.Log, identity)
+		return nil, cmp.Or(s.Parts.Store.BindLog(ctx, identity), other)
 	}
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)

@@ -18,6 +18,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/plan"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
@@ -28,7 +29,7 @@ import (
 // outage is a slot with a spool, a checkpoint in a file, and a real sink behind a proxy.
 type outage struct {
 	t     *testing.T
-	parts *watchedParts
+	parts *plan.Watched
 	sink  *servers.Proxy
 	log   *watched
 	url   string // the sink's, without the proxy
@@ -51,7 +52,7 @@ func newOutage(t *testing.T) *outage {
 	o.parts.Spools = &spool.Folder{Path: t.TempDir(), MaxBytes: 1 << 30, Cluster: "prod", ClusterUID: "uid", ClusterIDs: []string{"uid"}, Logger: o.parts.Logger}
 	o.log = &watched{Sink: o.parts.Sink}
 	o.parts.Sink = o.log
-	o.parts.log, err = o.parts.Sink.Identity(t.Context())
+	o.parts.Log, err = o.parts.Sink.Identity(t.Context())
 	mustDo(t, err)
 	o.restart()
 	return o
@@ -320,7 +321,7 @@ func (o *outage) wantCompared(version change.ResourceVersion) {
 	o.t.Helper()
 	m := o.awaitSink()
 	defer o.end(m, errOther)
-	stored, err := o.slot.positionsOf(o.t.Context(), nil)
+	stored, err := o.slot.Positions(o.t.Context(), nil)
 	mustDo(o.t, err)
 	lost, err := o.slot.lostVersions(o.t.Context(), stored)
 	mustDo(o.t, err)
@@ -502,10 +503,10 @@ func TestAnEmptySpoolOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
 	empty := func() {
-		positions, err := o.slot.positionsOf(t.Context(), nil)
+		positions, err := o.slot.Positions(t.Context(), nil)
 		mustDo(t, err)
 		first, _ := unacked(o.slot.sink)
-		mustDo(t, o.parts.Spools.Begin(t.Context(), 0, o.parts.log, positions, first, nil))
+		mustDo(t, o.parts.Spools.Begin(t.Context(), 0, o.parts.Log, positions, first, nil))
 	}
 	m, err := o.begin(t.Context())
 	mustDo(t, err)

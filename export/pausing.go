@@ -48,7 +48,7 @@ func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begu
 	}
 	st.all[g.Stream] = &pausedByUser{g}
 	st.leaveOut(g.Stream, change.StatePaused, pausedBy(g))
-	st.slot.logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
+	st.slot.Logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
 	return true, st.send(ctx, change.StreamPausedControl(g.Stream, position, nameOf(g)),
 		st.answerDurable(g.ID, checkpoint.SignalAnswer{State: change.SignalPaused}))
 }
@@ -91,7 +91,7 @@ func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *c
 		durable = func(ctx context.Context) error { return errors.Join(first(ctx), then(ctx)) }
 	}
 	st.reconsider(pause.Stream, p, stored)
-	st.slot.logger.Info("a paused stream resumes", "stream", pause.Stream, "signal", cause.ID, "position", p.ResourceVersion)
+	st.slot.Logger.Info("a paused stream resumes", "stream", pause.Stream, "signal", cause.ID, "position", p.ResourceVersion)
 	if err := st.send(ctx, change.StreamResumedControl(pause.Stream, p.ResourceVersion, nameOf(cause)), durable); err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func life(random *rand.Rand, s *slot, n int) (all []change.Change) {
 				`"operation":"Update","time":"2026-01-02T00:00:%02dZ","fieldsV1":{"f:spec":{"f:n":{}}}}]},"spec":{"n":%d,"text":"%s"},`+
 				`"data":{"k":"Y2FuYXJ5"},"status":{"beat":%d}}`, c.Name, c.UID, version%3, version%60, random.IntN(3),
 				strings.Repeat(fmt.Sprint(random.IntN(2)), 900), version)
-			if redact := s.bodyRedactorOf(stream.ID()); redact != nil {
+			if redact := s.Config.BodyRedactor(stream.ID()); redact != nil {
 				body = redact(c.Key(), body)
 			}
 			c.After = body

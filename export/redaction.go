@@ -28,7 +28,7 @@ type storedRules struct {
 // redactCheckpoint applies the current rules to all objects that the checkpoint has of this slot, of streams that are no
 // longer exported too. It runs after the log's tail was rolled forward, and before anything is written to the log.
 func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules, error) {
-	byStream, err := s.parts.Store.Redacted(ctx)
+	byStream, err := s.Parts.Store.Redacted(ctx)
 	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
@@ -36,9 +36,9 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 	var mine []change.StreamID
 	for stream, rules := range byStream {
 		if strings.HasSuffix(rules, ofAggregated) {
-			s.parts.Server.RecordAggregated(change.ResourceOf(stream).Group)
+			s.Parts.Server.RecordAggregated(change.ResourceOf(stream).Group)
 		}
-		if s.owns(stream) {
+		if s.Owns(stream) {
 			mine = append(mine, stream)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	if len(changed) == 0 {
 		return nil
 	}
-	if err := r.slot.parts.Store.Redact(ctx, r.slot.number, r.epoch, changed); err != nil {
+	if err := r.slot.Parts.Store.Redact(ctx, r.slot.Number, r.epoch, changed); err != nil {
 		return dependency.TagCheckpoint(fmt.Errorf("redact its objects: %w", err))
 	}
 	for _, c := range changed {
@@ -87,7 +87,7 @@ const ofAggregated = "; aggregated"
 
 // origin returns the end of a stream's rules text. As long as nothing else is found out, the end remains as it was.
 func (r *storedRules) origin(stream change.StreamID, stored string) string {
-	aggregated, known := r.slot.parts.Server.Aggregated(change.ResourceOf(stream).Group)
+	aggregated, known := r.slot.Parts.Server.Aggregated(change.ResourceOf(stream).Group)
 	if aggregated || !known && strings.HasSuffix(stored, ofAggregated) {
 		return ofAggregated
 	}
@@ -98,17 +98,17 @@ func (r *storedRules) origin(stream change.StreamID, stored string) string {
 const withoutBodies = "; no bodies"
 
 // rewriteOf returns how the bodies of a stream follow its rules.
-func (s *slot) rewriteOf(stream change.StreamID) bodyRedactor {
-	if !s.config.Before {
+func (s *slot) rewriteOf(stream change.StreamID) inventory.Redactor {
+	if !s.Config.Before {
 		return func(string, []byte) []byte { return nil }
 	}
-	return s.bodyRedactorOf(stream)
+	return s.Config.BodyRedactor(stream)
 }
 
 // rulesOf returns the start of a stream's rules text: by which rules it is redacted, and whether bodies are stored.
 func (s *slot) rulesOf(stream change.StreamID) string {
 	rules := s.redactorOf(stream).String()
-	if !s.config.Before {
+	if !s.Config.Before {
 		rules += withoutBodies
 	}
 	return rules
@@ -123,11 +123,11 @@ func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, n
 	had, lacked := strings.CutSuffix(was, withoutBodies)
 	has, without := strings.CutSuffix(now, withoutBodies)
 	looser := had != "" && had != has
-	if !discovery.Selects(s.config.Resources, resource.ID()) || s.config.MetadataOnly(resource) || !looser && !lacked {
+	if !discovery.Selects(s.Config.Resources, resource.ID()) || s.Config.MetadataOnly(resource) || !looser && !lacked {
 		return nil
 	}
 	if looser && (lacked || without) {
-		s.logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: objects that do not "+
+		s.Logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: objects that do not "+
 			"change remain in the log as they were written; exporter snapshot --all writes all objects", "stream", stream)
 	}
 	if without {
@@ -143,15 +143,15 @@ func (r *storedRules) requestSnapshot(ctx context.Context, stream change.StreamI
 	if err != nil {
 		return err
 	}
-	open, err := r.slot.parts.Store.Signals(ctx, true)
+	open, err := r.slot.Parts.Store.Signals(ctx, true)
 	asked := slices.ContainsFunc(open, func(g checkpoint.Signal) bool {
 		return g.Kind == change.SignalSnapshot && g.Stream == stream && g.State == change.SignalRequested && bytes.Equal(g.Params, params)
 	})
 	if err != nil || asked {
 		return err
 	}
-	id, err := r.slot.parts.Store.AddSignal(ctx, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: stream, Params: params})
-	r.slot.logger.Info("other rules hold for objects from now on: comparing all of them with the log", "stream", stream, "signal", id)
+	id, err := r.slot.Parts.Store.AddSignal(ctx, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: stream, Params: params})
+	r.slot.Logger.Info("other rules hold for objects from now on: comparing all of them with the log", "stream", stream, "signal", id)
 	return err
 }
 
@@ -163,32 +163,14 @@ func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.
 		was = "all"
 	}
 	if now == nil {
-		r.slot.logger.Warn("objects are exported in full from now on", "stream", stream, "before", was)
+		r.slot.Logger.Warn("objects are exported in full from now on", "stream", stream, "before", was)
 		return
 	}
-	r.slot.logger.Warn("redaction has changed: redacting the objects in the checkpoint; the log keeps what was exported before, "+
+	r.slot.Logger.Warn("redaction has changed: redacting the objects in the checkpoint; the log keeps what was exported before, "+
 		"docs/security.md says how to remove it", "stream", stream, "before", was, "now", now.String())
 }
 
 // redactorOf returns a stream's redactor, or nil if its objects are exported in full.
 func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
-	return s.config.Redactor(change.ResourceOf(stream))
-}
-
-// bodyRedactor redacts the body of an object that was exported before, maybe under other rules. It returns nil if it can't.
-type bodyRedactor = inventory.Redactor
-
-// bodyRedactorOf returns nil if the stream's objects are exported in full.
-func (s *slot) bodyRedactorOf(stream change.StreamID) bodyRedactor {
-	r := s.redactorOf(stream)
-	if r == nil {
-		return nil
-	}
-	return func(key string, body []byte) []byte {
-		redacted, err := r.Again(key, body)
-		if err != nil {
-			return nil
-		}
-		return redacted
-	}
+	return s.Config.Redactor(change.ResourceOf(stream))
 }

@@ -15,6 +15,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
 	"kubecdc/export/live"
+	"kubecdc/export/plan"
 	"kubecdc/redact"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -29,7 +30,7 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 	t.Helper()
 	patterns, err := discovery.ParsePatterns(strings.Split(resources, ","))
 	mustDo(t, err)
-	config := Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
+	config := plan.Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: plan.Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
 	server, err := discovery.Connect(&rest.Config{Host: "http://nobody"})
 	mustDo(t, err)
 	parts := quietParts(store)
@@ -83,7 +84,7 @@ func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
 	storePlain(t, store, 1)
 	for _, before := range []bool{true, false, true} {
 		s := slotWith(t, store, "secrets", redact.Plain)
-		s.config.Before = before
+		s.Config.Before = before
 		if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +121,7 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 			storePlain(t, store, 1)
 			for i, mode := range []redact.Mode{c.first, c.then, c.then} {
 				s := slotWith(t, store, c.resources, mode)
-				s.config.Before = i >= c.without
+				s.Config.Before = i >= c.without
 				if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
 					t.Fatal(err)
 				}
@@ -216,8 +217,8 @@ func storeAt(t *testing.T) checkpoint.Store {
 }
 
 // quietParts are parts that report nothing.
-func quietParts(store checkpoint.Store) *watchedParts {
-	return watch(time.Minute, Parts{Store: store, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+func quietParts(store checkpoint.Store) *plan.Watched {
+	return plan.Watch(time.Minute, plan.Parts{Store: store, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
@@ -245,7 +246,7 @@ func TestWhatIsPendingIsStoredWhenASessionEnds(t *testing.T) {
 			cancel()
 		}
 		m := &flushed{}
-		if err := newSlot(0, Config{}, quietParts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
+		if err := newSlot(0, plan.Config{}, quietParts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
 			t.Errorf("after %v the error is %v, and it was flushed %d times", end, err, m.times)
 		}
 		cancel()

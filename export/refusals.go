@@ -41,7 +41,7 @@ func (s *slot) recordRefusals(err error) (isNew bool) {
 	for _, r := range refused.Refusals {
 		if s.refusals.add(r) {
 			isNew = true
-			s.logger.Error("the sink refuses the records of a resource: its streams are paused, the others continue",
+			s.Logger.Error("the sink refuses the records of a resource: its streams are paused, the others continue",
 				"place", r.Place, "error", r.Err)
 		}
 	}
@@ -150,17 +150,17 @@ func (st *streams) probeRefusals(ctx context.Context) error {
 func (st *streams) stillRefused(r *refusal, err error) {
 	r.postpone()
 	if r.Err.Error() != err.Error() {
-		st.slot.logger.Warn("the sink still refuses the records of a resource", "place", r.Place, "error", err)
+		st.slot.Logger.Warn("the sink still refuses the records of a resource", "place", r.Place, "error", err)
 	}
 	r.Err = err
 	for _, id := range st.refusedBy(r) {
-		st.slot.parts.State.StreamState(id, change.StateRefused, err)
+		st.slot.Parts.State.StreamState(id, change.StateRefused, err)
 	}
 }
 
 func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
 	r.ended = time.Now()
-	st.slot.logger.Info("the sink accepts the records of a resource again: its streams resume", "place", r.Place,
+	st.slot.Logger.Info("the sink accepts the records of a resource again: its streams resume", "place", r.Place,
 		"after", r.ended.Sub(r.since).Round(time.Second).String())
 	for _, id := range st.refusedBy(r) {
 		p, stored, err := st.memory.Position(ctx, id)

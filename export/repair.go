@@ -17,7 +17,7 @@ func repairBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer,
 	if err := json.Unmarshal(j.Params, &repairs); err != nil {
 		return checkpoint.SignalAnswer{}, fmt.Errorf("read the objects to repair: %w", err)
 	}
-	all, err := j.streams.slot.parts.Store.Signals(ctx, false)
+	all, err := j.streams.slot.Parts.Store.Signals(ctx, false)
 	if err != nil {
 		return checkpoint.SignalAnswer{}, dependency.Tag(dependency.Checkpoint, err)
 	}

@@ -5,16 +5,17 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/export/ownership"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 )
 
 // ownSlots works on this replica's share of the slots. When another replica has changed the layout, it waits until its own
 // number of slots is the layout again.
-func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected *selections) error {
+func ownSlots(ctx context.Context, config plan.Config, parts *plan.Watched, selected *plan.Selections) error {
 	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration,
-		Leases: parts.Store, Sink: parts.sinkReach, APIServer: parts.apiReach,
-		Watchdog: parts.watchdog, Observer: parts.State, Logger: parts.Logger,
+		Leases: parts.Store, Sink: parts.SinkReach, APIServer: parts.APIReach,
+		Watchdog: parts.Watchdog, Observer: parts.State, Logger: parts.Logger,
 		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selected).run(ctx) }}
 	if parts.Spools != nil {
 		replica.Keeps = parts.Spools.Has
@@ -33,8 +34,8 @@ func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected 
 }
 
 // awaitLeases waits until the checkpoint answers. Errors that do not end by themselves are left to the balancer.
-func awaitLeases(ctx context.Context, config Config, parts *Parts) {
-	_ = parts.step(ctx, dependency.Checkpoint, "the leases", func(ctx context.Context) error {
+func awaitLeases(ctx context.Context, config plan.Config, parts *plan.Parts) {
+	_ = step(ctx, parts, dependency.Checkpoint, "the leases", func(ctx context.Context) error {
 		_, err := parts.Store.Heartbeat(ctx, config.Owner, config.LeaseDuration)
 		return err
 	})

@@ -6,14 +6,15 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/inventory"
+	"kubecdc/export/plan"
 	"kubecdc/export/resharding"
 	"kubecdc/sinks"
 )
 
 // newResharder makes the resharder of this process, which acquires and opens slots as sessions do.
-func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
+func newResharder(config plan.Config, parts *plan.Watched) *resharding.Resharder {
 	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration,
-		Timeout: checkpointTimeout(config), Topology: parts.Store, Observer: parts.State, Logger: parts.Logger,
+		Timeout: config.CheckpointTimeout(), Topology: parts.Store, Observer: parts.State, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {
 			config := config
 			config.Slots = slots
@@ -57,7 +58,7 @@ func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotSta
 	return a.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
 		v, loss, err := a.inventory.OpenUnused(ctx, state, found, write)
 		if loss != nil {
-			a.logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
+			a.Logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
 			a.ends = loss.Offsets
 		}
 		return &opened{Memory: v, following: v, log: found.Log}, err
@@ -74,5 +75,5 @@ func (a *acquiredSlot) Close() {
 		a.log.log.Close()
 	}
 	a.release(a.state.Epoch)
-	a.parts.sinkReach.Forget(a.number)
+	a.Parts.SinkReach.Forget(a.Number)
 }

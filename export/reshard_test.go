@@ -13,6 +13,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/ownership"
+	"kubecdc/export/plan"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
 	"kubecdc/test/checkpointtest"
@@ -38,13 +39,13 @@ func (f *killedAtCommit) Commit(ctx context.Context, c checkpoint.Commit) error 
 }
 
 // partsFor are the parts of an exporter with a log in Postgres.
-func partsFor(t *testing.T, slots int) *watchedParts { return partsIn(t, servers.Database(t), slots) }
+func partsFor(t *testing.T, slots int) *plan.Watched { return partsIn(t, servers.Database(t), slots) }
 
-func partsIn(t *testing.T, url string, slots int) *watchedParts {
+func partsIn(t *testing.T, url string, slots int) *plan.Watched {
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod", ClusterUID: "uid"})
 	mustDo(t, err)
 	t.Cleanup(func() { sink.Close() })
-	return watch(time.Minute, Parts{Store: newStore(t, slots), Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+	return plan.Watch(time.Minute, plan.Parts{Store: newStore(t, slots), Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
 }
 
 // newStore returns an empty checkpoint.
@@ -59,8 +60,8 @@ func newStore(t *testing.T, slots int) *sqlite.Store {
 	return store
 }
 
-func configFor(slots int) Config {
-	return Config{Cluster: "prod", Slots: slots, Owner: "a", LeaseDuration: 10 * time.Second}
+func configFor(slots int) plan.Config {
+	return plan.Config{Cluster: "prod", Slots: slots, Owner: "a", LeaseDuration: 10 * time.Second}
 }
 
 // An unused slot has a tail if an earlier layout change was killed between the log and the checkpoint.

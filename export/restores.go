@@ -33,7 +33,7 @@ func (x restores) Tell(ctx context.Context, found *change.Stream) (id int64, err
 	}
 	params, err := json.Marshal(restoreParams{found.ID(), found.Resource.Version})
 	if err == nil {
-		id, err = x.slot.parts.Store.AddSignals(ctx, checkpoint.Signal{Kind: change.SignalRestore, Params: params}, streams)
+		id, err = x.slot.Parts.Store.AddSignals(ctx, checkpoint.Signal{Kind: change.SignalRestore, Params: params}, streams)
 	}
 	failpoint.Hit(failpoint.RestoreReported)
 	return id, dependency.Tag(dependency.Checkpoint, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/plan"
 	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -18,14 +19,14 @@ import (
 
 // storeSchemas stores the list of the selected resources, and their schemas, in a log that has a place for them. It does so whenever the
 // selection may have changed. A custom resource has its schema in its CRD. Errors delay nothing else.
-func storeSchemas(ctx context.Context, parts *Parts, selected *selections) {
+func storeSchemas(ctx context.Context, parts *plan.Parts, selected *plan.Selections) {
 	log, stores := parts.Sink.(sinks.SchemaLog)
 	if !stores {
 		return
 	}
 	s, logged := schemas{parts, log, nil}, ""
 	for {
-		newest, changed := selected.latest()
+		newest, changed := selected.Latest()
 		if newest != nil {
 			reason, err := "", s.store(ctx, newest.APIResources())
 			if err != nil {
@@ -45,7 +46,7 @@ func storeSchemas(ctx context.Context, parts *Parts, selected *selections) {
 }
 
 type schemas struct {
-	*Parts
+	*plan.Parts
 	log    sinks.SchemaLog
 	stored map[string]string // hashes by path, nil before they are read
 }

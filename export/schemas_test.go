@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/export/plan"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -50,7 +51,7 @@ func TestASchemaThatCantBeReadStopsNoOther(t *testing.T) {
 	server, err := discovery.Connect(&rest.Config{Host: api.URL})
 	mustDo(t, err)
 	log := storedSchemas{"apis/c.io/v1": "new"}
-	s := schemas{&Parts{Server: server}, log, nil}
+	s := schemas{&plan.Parts{Server: server}, log, nil}
 	var resources []change.APIResource
 	for _, group := range []string{"a.io", "b.io", "c.io"} {
 		resources = append(resources, change.APIResource{Resource: change.Resource{Group: group, Version: "v1"}})

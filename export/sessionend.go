@@ -8,6 +8,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/inventory"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
@@ -63,7 +64,7 @@ func single(name string, err error) errorKind {
 var ends = []end{
 	{[]errorKind{single("checkpoint.ErrFenced", checkpoint.ErrFenced)}, fenced, false,
 		"another process has taken over the slot", "the replica asks anew which slots are its own"},
-	{[]errorKind{typed[*sinks.OtherClusterError](), typed[*sinks.MovedError](), typed[*checkpoint.OtherLogError](), typed[*OverlapError](),
+	{[]errorKind{typed[*sinks.OtherClusterError](), typed[*sinks.MovedError](), typed[*checkpoint.OtherLogError](), typed[*plan.OverlapError](),
 		single("export.ErrCompetingCheckpoint", ErrCompetingCheckpoint)}, final, true,
 		"the log is of another cluster, or of another exporter", "the process ends, and says which setting is wrong"},
 	{[]errorKind{typed[*discovery.OtherClusterError]()}, final, false, "the API server is of another cluster", "the process ends"},

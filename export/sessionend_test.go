@@ -50,7 +50,7 @@ func TestEachKindOfErrorEndsASessionInAKnownWay(t *testing.T) {
 		}
 	}
 	declared := map[string]bool{}
-	for _, dir := range []string{".", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
+	for _, dir := range []string{".", "plan", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
 		for _, name := range errorsOf(t, dir) {
 			declared[name] = true
 			if rows[name] == (endsNone[name] != "") {

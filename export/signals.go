@@ -56,7 +56,7 @@ var errAborted = errors.New("aborted")
 func (st *streams) followSignals(ctx context.Context) error {
 	open, err := st.openSignals(ctx)
 	if err != nil {
-		st.slot.logger.Debug("failed to read the signals; trying again", "in", signalInterval, "error", err)
+		st.slot.Logger.Debug("failed to read the signals; trying again", "in", signalInterval, "error", err)
 		return nil
 	}
 	st.open = open
@@ -85,11 +85,11 @@ func (st *streams) followSignals(ctx context.Context) error {
 }
 
 func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(st.slot.config))
+	ctx, cancel := context.WithTimeout(ctx, st.slot.Config.CheckpointTimeout())
 	defer cancel()
-	all, err := st.slot.parts.Store.Signals(ctx, true)
+	all, err := st.slot.Parts.Store.Signals(ctx, true)
 	for _, g := range all {
-		if st.slot.owns(g.Stream) {
+		if st.slot.Owns(g.Stream) {
 			mine = append(mine, g)
 		}
 	}
@@ -185,7 +185,7 @@ func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.
 }
 
 func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
-	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.epoch, id, a)
+	err := st.slot.Parts.Store.AnswerSignal(ctx, st.slot.Number, st.epoch, id, a)
 	return dependency.Tag(dependency.Checkpoint, err)
 }
 
@@ -204,7 +204,7 @@ func (st *streams) answerDurable(id int64, a checkpoint.SignalAnswer) func(conte
 // end writes the control record of the signal's end, and answers once it is durable.
 func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpoint.SignalAnswer) error {
 	a.State = state
-	j.streams.slot.logger.Info("a signal has ended", "signal", j.ID, "kind", j.Kind, "stream", j.Stream, "state", state,
+	j.streams.slot.Logger.Info("a signal has ended", "signal", j.ID, "kind", j.Kind, "stream", j.Stream, "state", state,
 		"reason", a.Reason)
 	return j.send(ctx, state, a.Reason, a.Done, j.streams.answerDurable(j.ID, a))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -15,6 +14,7 @@ import (
 	"kubecdc/export/inventory"
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/wait"
@@ -26,13 +26,9 @@ import (
 // forward, then read and commit until something fails. After a failure, everything in memory except what is in carriedOver is
 // discarded, and the next session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
-	number      int
-	config      Config
-	parts       *watchedParts
-	selected    *selections
-	logger      *slog.Logger
-	redactorFor func(stream change.StreamID) bodyRedactor // bodyRedactorOf, for the session's goroutine
-	spool       *spool.Spool                              // set while a session opens the sink that is to get it
+	plan.Slot
+	redactorFor func(stream change.StreamID) inventory.Redactor // Config.BodyRedactor, for the session's goroutine
+	spool       *spool.Spool                                    // set while a session opens the sink that is to get it
 	early       early
 	carriedOver
 }
@@ -48,16 +44,16 @@ type carriedOver struct {
 	reopen      *backoff.ExponentialBackOff // until a sink that answers is opened again, while batches go into a spool
 }
 
-func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {
-	s := &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number),
+func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) *slot {
+	s := &slot{Slot: plan.Slot{Number: number, Config: config, Parts: parts, Selected: selected, Logger: parts.Logger.With("slot", number)},
 		carriedOver: carriedOver{sink: unknown{}}}
-	s.redactorFor = cached(s.bodyRedactorOf)
+	s.redactorFor = plan.Cached(s.Config.BodyRedactor)
 	s.reopen = backoff.NewExponentialBackOff()
 	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
 		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
-			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.owns, Redactor: cached(s.bodyRedactorOf)},
-		Parts:   inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.watchdog, Logger: s.logger},
+			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.Owns, Redactor: plan.Cached(s.Config.BodyRedactor)},
+		Parts:   inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.Watchdog, Logger: s.Logger},
 		Spooled: s.spooledAfter}
 	return s
 }
@@ -66,7 +62,7 @@ func newSlot(number int, config Config, parts *watchedParts, selected *selection
 // slot. It returns an error if that makes another session pointless. The most important case is that the checkpoint says that
 // another owner has fenced this one.
 func (s *slot) run(ctx context.Context) error {
-	defer s.parts.State.SlotStreams(s.number, nil)
+	defer s.Parts.State.SlotStreams(s.Number, nil)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 200*time.Millisecond, 10*time.Second
 	for {
@@ -76,15 +72,15 @@ func (s *slot) run(ctx context.Context) error {
 		isNews := s.learn(err)
 		switch next {
 		case fenced, final:
-			return fmt.Errorf("slot %d: %w", s.number, err)
+			return fmt.Errorf("slot %d: %w", s.Number, err)
 		case handOver:
-			s.logger.Debug("the slot is not available", "reason", err)
+			s.Logger.Debug("the slot is not available", "reason", err)
 			return nil
 		case drained, stopped:
 			return err
 		case spoolNext:
 			s.sink = failed(s.sink, err)
-			s.parts.State.Problem(s.number, err)
+			s.Parts.State.Problem(s.Number, err)
 			continue
 		}
 		if next == atOnce && isNews {
@@ -94,8 +90,8 @@ func (s *slot) run(ctx context.Context) error {
 			retry.Reset()
 		}
 		delay := retry.NextBackOff()
-		s.parts.State.Problem(s.number, err)
-		s.logger.Error("the session failed: starting the next one from what is durable",
+		s.Parts.State.Problem(s.Number, err)
+		s.Logger.Error("the session failed: starting the next one from what is durable",
 			"in", delay.Round(time.Millisecond), "error", err, "why", why)
 		if wait.For(ctx, delay) != nil {
 			return nil
@@ -128,19 +124,19 @@ func (s *slot) session(ctx context.Context) error {
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
-	s.parts.State.SlotHeld(s.number, state.Epoch, true)
-	defer s.parts.State.SlotHeld(s.number, state.Epoch, false)
-	s.parts.State.Problem(s.number, nil)
+	s.Parts.State.SlotHeld(s.Number, state.Epoch, true)
+	defer s.Parts.State.SlotHeld(s.Number, state.Epoch, false)
+	s.Parts.State.Problem(s.Number, nil)
 	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state.Epoch, memory, rules))
 }
 
 // acquire makes this process the owner of the slot, if the slot is free.
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
-	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(s.config))
+	ctx, cancel := context.WithTimeout(ctx, s.Config.CheckpointTimeout())
 	defer cancel()
-	state, err := s.parts.Store.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
+	state, err := s.Parts.Store.Acquire(ctx, s.Number, s.Config.Owner, s.Config.LeaseDuration)
 	if err == nil {
-		s.logger.Info("slot acquired", "epoch", state.Epoch)
+		s.Logger.Info("slot acquired", "epoch", state.Epoch)
 	}
 	return state, dependency.TagCheckpoint(err)
 }
@@ -148,20 +144,20 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 // reportStreams reports the streams' positions before the sink is asked for anything, since the streams fall behind while it does
 // not answer. A failure is left to the session.
 func (s *slot) reportStreams(ctx context.Context) {
-	positions, err := s.positionsOf(ctx, nil)
+	positions, err := s.Positions(ctx, nil)
 	if err != nil {
 		return
 	}
-	if newest, _ := s.selected.latest(); newest != nil {
+	if newest, _ := s.Selected.Latest(); newest != nil {
 		for _, r := range newest.Resources {
-			for _, stream := range s.config.StreamsOf(r) {
-				if s.owns(stream.ID()) {
+			for _, stream := range s.Config.StreamsOf(r) {
+				if s.Owns(stream.ID()) {
 					positions = append(positions, change.Position{Stream: stream.ID()})
 				}
 			}
 		}
 	}
-	s.parts.State.SlotStreams(s.number, positions)
+	s.Parts.State.SlotStreams(s.Number, positions)
 }
 
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
@@ -176,10 +172,10 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 			stopWriting(down)
 			return
 		}
-		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
+		time.AfterFunc(s.Config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
-	limits, wait := s.config.Limits, func() {}
+	limits, wait := s.Config.Limits, func() {}
 	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
 		limits.Linger = max(limits.Linger, spoolLinger)
 		wait = spool.start(writing, stopReading)
@@ -188,8 +184,8 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 		defer func() { s.early.flush, s.early.empty = nil, false }()
 		wait = memory.following.Start(writing, stopReading)
 	}
-	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, limits)
-	s.parts.State.Buffering(s.number, func() live.Fill { return s.fill(q, memory) })
+	q := batching.New(s.Config.BufferChanges, s.Config.BufferBytes, limits)
+	s.Parts.State.Buffering(s.Number, func() live.Fill { return s.fill(q, memory) })
 	streams := newStreams(s, epoch, q, memory, rules, stopReading)
 	go s.renew(writing, epoch, stopReading)
 
@@ -217,7 +213,7 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 
 // fill returns what has been read and is not durable yet.
 func (s *slot) fill(q *batching.Queue, memory *opened) live.Fill {
-	f := live.Fill{MaxChanges: int64(s.config.BufferChanges), MaxBytes: s.config.BufferBytes, Streams: q.Since()}
+	f := live.Fill{MaxChanges: int64(s.Config.BufferChanges), MaxBytes: s.Config.BufferBytes, Streams: q.Since()}
 	if f.Changes, f.Bytes = q.Pending(); memory.following != nil {
 		f.Pending = memory.following.Pending()
 	}
@@ -243,7 +239,7 @@ func (s *slot) finish(ctx context.Context, f Following, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	if flushErr := f.Flush(ctx); flushErr != nil {
-		s.logger.Debug("failed to commit what was pending for the checkpoint; the next session reads it back", "error", flushErr)
+		s.Logger.Debug("failed to commit what was pending for the checkpoint; the next session reads it back", "error", flushErr)
 	}
 	return err
 }

@@ -47,7 +47,7 @@ func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswe
 
 // acceptsSnapshots returns an error if the sink does not accept the records of a snapshot.
 func (st *streams) acceptsSnapshots(s *change.Stream) error {
-	if !st.slot.config.SnapshotTopics {
+	if !st.slot.Config.SnapshotTopics {
 		return errors.New("all objects are written to a topic of their own, and this exporter's sink has no topics")
 	}
 	if r := st.slot.refusals.refusalOf(change.SnapshotOf(s).Resource); r != nil {

@@ -28,7 +28,7 @@ func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.
 
 // loseBeforeSpool records a loss that was found when the log was opened, while the slot has a spool.
 func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
-	have, err := s.positionsOf(ctx, nil) // after a rebuild, which differ from o.before
+	have, err := s.Positions(ctx, nil) // after a rebuild, which differ from o.before
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
@@ -54,7 +54,7 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 // records the loss.
 func (s *slot) lostBeforeSpool(ctx context.Context, o *opened) error {
 	if o.behind == nil { // else nothing was forwarded
-		positions, err := s.positionsOf(ctx, nil)
+		positions, err := s.Positions(ctx, nil)
 		if err == nil {
 			o.loss, err = s.inventory.LostBefore(ctx, o.Seq(), positions)
 		}
@@ -76,6 +76,6 @@ func (s *slot) forwardBehind(o *opened) {
 			}
 		}
 	}
-	s.logger.Warn("the log has lost records before the spool: the spool is forwarded, and then the log is compared with the API server",
+	s.Logger.Warn("the log has lost records before the spool: the spool is forwarded, and then the log is compared with the API server",
 		"streams", lost, "reason", o.loss.Reason)
 }

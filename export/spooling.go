@@ -65,12 +65,12 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *ope
 	m.oldest.Store(s.spool.Since.UnixMilli())
 	if to == nil {
 		m.why.Store(&why)
-		s.logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.parts.Spools.Path, "reason", why)
+		s.Logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.Parts.Spools.Path, "reason", why)
 		return &opened{Memory: m, guard: m, log: m}, nil
 	}
 	m.forwarder = s.newForwarder(s.spool, to, state.Epoch)
 	m.forwarder.written = m.forwarded
-	s.logger.Info("forwarding the spool; batches go into it meanwhile", "from", state.Seq+1, "to", log.Last)
+	s.Logger.Info("forwarding the spool; batches go into it meanwhile", "from", state.Seq+1, "to", log.Last)
 	return &opened{Memory: m, guard: m, log: m}, nil
 }
 
@@ -93,7 +93,7 @@ func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets,
 			return nil, err
 		}
 		if !m.full.Swap(true) {
-			m.slot.logger.Error("the spool is full: nothing is read until the sink takes what it has, or there is room", "error", err)
+			m.slot.Logger.Error("the spool is full: nothing is read until the sink takes what it has, or there is room", "error", err)
 		}
 		if wait.For(sinks.SessionOf(ctx), time.Second) != nil {
 			return nil, dependency.Tag(dependency.Sink, err)
@@ -140,7 +140,7 @@ func (m *spooling) forwardAll(writing context.Context) error {
 	}
 	if writing.Err() == nil {
 		m.why.Store(&err)
-		m.slot.logger.Warn("the spool could not be forwarded further; batches go on into it", "error", err)
+		m.slot.Logger.Warn("the spool could not be forwarded further; batches go on into it", "error", err)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (m *spooling) awaitSink(ctx context.Context) error {
 			return err
 		}
 		asking, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
-		err := m.slot.parts.Sink.Ping(asking)
+		err := m.slot.Parts.Sink.Ping(asking)
 		cancel()
 		if err == nil {
 			return nil
@@ -163,7 +163,7 @@ func (m *spooling) awaitSink(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if before := m.why.Swap(&err); fault.Public(*before) != fault.Public(err) {
-			m.slot.logger.Warn("the sink still does not take batches", "reason", err)
+			m.slot.Logger.Warn("the sink still does not take batches", "reason", err)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (undecided) isStreamState()     {}
 
 func newStreams(s *slot, epoch int64, q *batching.Queue, m *opened, rules *storedRules, fail context.CancelCauseFunc) *streams {
 	return &streams{slot: s, epoch: epoch, queue: q, memory: m, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
-		confirming: confirming{queue: q, every: cmp.Or(s.config.Limits.Watermark, time.Minute) / 6}}
+		confirming: confirming{queue: q, every: cmp.Or(s.Config.Limits.Watermark, time.Minute) / 6}}
 }
 
 func (st *streams) reading(id change.StreamID) *beingRead {
@@ -96,7 +96,7 @@ func (st *streams) run(ctx context.Context) {
 	var applied *discovery.Selection
 	for ctx.Err() == nil {
 		var err error
-		if newest, changed := st.slot.selected.latest(); newest != applied {
+		if newest, changed := st.slot.Selected.Latest(); newest != applied {
 			applied, err = newest, st.apply(ctx, *newest)
 		} else {
 			select {
@@ -115,7 +115,7 @@ func (st *streams) run(ctx context.Context) {
 		}
 	}
 	st.wg.Wait()
-	st.slot.parts.State.StreamsStopped(st.slot.number)
+	st.slot.Parts.State.StreamsStopped(st.slot.Number)
 }
 
 // apply starts new streams, updates those that are read to what the API server serves now, and ends unselected ones. A selection
@@ -126,7 +126,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 	if err != nil {
 		return err
 	}
-	if err := st.slot.config.RefuseOverlaps(selection.Resources, stored); err != nil {
+	if err := st.slot.Config.RefuseOverlaps(selection.Resources, stored); err != nil {
 		return err
 	}
 	if st.newest == nil {
@@ -135,7 +135,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		}
 	}
 	for _, p := range stored {
-		if st.newest == nil && st.slot.owns(p.Stream) && st.all[p.Stream] == nil {
+		if st.newest == nil && st.slot.Owns(p.Stream) && st.all[p.Stream] == nil {
 			st.all[p.Stream] = undecided{p}
 		}
 	}
@@ -150,8 +150,8 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 	st.newest = &selection
 	selected := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {
-		for _, s := range st.slot.config.StreamsOf(r) {
-			if !st.slot.owns(s.ID()) {
+		for _, s := range st.slot.Config.StreamsOf(r) {
+			if !st.slot.Owns(s.ID()) {
 				continue
 			}
 			selected[s.ID()] = true
@@ -171,7 +171,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.setRemovalUnknown(id, nil)
 		}
 	}
-	st.slot.parts.State.StreamsKnown(st.slot.number)
+	st.slot.Parts.State.StreamsKnown(st.slot.Number)
 	if err := st.record(ctx, slices.Sorted(maps.Keys(selected))); err != nil {
 		return err
 	}
@@ -189,9 +189,9 @@ func (st *streams) holdBack(streams []*change.Stream, why error) {
 // unknown returns the streams of a selection that are to begin.
 func (st *streams) unknown(selection discovery.Selection, stored []change.Position) (all []*change.Stream) {
 	for _, r := range selection.Resources {
-		for _, s := range st.slot.config.StreamsOf(r) {
+		for _, s := range st.slot.Config.StreamsOf(r) {
 			id := s.ID()
-			if st.slot.owns(id) && st.all[id] == nil && st.slot.refusals.refusalOf(r) == nil &&
+			if st.slot.Owns(id) && st.all[id] == nil && st.slot.refusals.refusalOf(r) == nil &&
 				!slices.ContainsFunc(stored, func(p change.Position) bool { return p.Stream == id }) {
 				all = append(all, s)
 			}
@@ -205,7 +205,7 @@ func (st *streams) record(ctx context.Context, selected []change.StreamID) error
 	if st.stored != nil && slices.Equal(st.stored, selected) {
 		return nil
 	}
-	err := st.slot.parts.Store.RecordSelection(ctx, st.slot.number, st.epoch, selected)
+	err := st.slot.Parts.Store.RecordSelection(ctx, st.slot.Number, st.epoch, selected)
 	if err == nil {
 		st.stored = append([]change.StreamID{}, selected...)
 	}
@@ -245,17 +245,17 @@ func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 
 // leaveOut reports a selected stream that is not read.
 func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why error) {
-	st.slot.parts.State.StreamAdded(st.slot.number, id, nil)
-	st.slot.parts.State.StreamState(id, state, why)
+	st.slot.Parts.State.StreamAdded(st.slot.Number, id, nil)
+	st.slot.Parts.State.StreamState(id, state, why)
 }
 
 // start reads a stream. If its resource is no longer served, the stream's objects are deleted in the log.
 func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
-	id, parts := s.ID(), st.slot.parts
+	id, parts := s.ID(), st.slot.Parts
 	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.memory, st.queue, parts.State, parts.Logger),
 		done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	parts.State.StreamAdded(st.slot.number, id, r.Objects)
+	parts.State.StreamAdded(st.slot.Number, id, r.Objects)
 	st.all[id] = r
 	for _, g := range st.open {
 		if g.Kind == change.SignalRestore && g.Stream == id {
@@ -279,7 +279,7 @@ func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
 }
 
 func (st *streams) optionsOf(s *change.Stream) reflector.Options {
-	config := &st.slot.config
+	config := &st.slot.Config
 	options := config.Source
 	options.MetadataOnly, options.Redactor = config.MetadataOnly(s.Resource), config.Redactor(s.Resource)
 	options.LostUpTo = st.lost[s.ID()]
@@ -301,19 +301,4 @@ func (st *streams) endUnselected(ctx context.Context, selection discovery.Select
 		}
 	}
 	return nil
-}
-
-// StreamsOf returns the streams of a resource: one, or one per namespace. If only some namespaces are exported, a
-// cluster-scoped resource has no stream.
-func (c *Config) StreamsOf(r change.Resource) (all []*change.Stream) {
-	if len(c.Namespaces) == 0 {
-		return []*change.Stream{change.NewStream(r, "", c.LabelSelector, c.FieldSelector)}
-	}
-	if !r.Namespaced {
-		return nil
-	}
-	for _, ns := range c.Namespaces {
-		all = append(all, change.NewStream(r, ns, c.LabelSelector, c.FieldSelector))
-	}
-	return all
 }

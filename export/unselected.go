@@ -41,8 +41,8 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 }
 
 func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
-	cause := "no longer selected: " + st.slot.config.selectors()
-	st.slot.logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, "+
+	cause := "no longer selected: " + st.slot.Config.Selectors()
+	st.slot.Logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, "+
 		"or until \"exporter forget\"", "stream", p.Stream, "reason", cause)
 	p.Ended = change.EndedDeselected
 	if p.Time.IsZero() {
@@ -92,23 +92,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 
 // setRemovalUnknown reports why it is unknown whether a stream's resource was removed, or nil when it is known.
 func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
-	if st.slot.parts.State.RemovalUnknown(st.slot.number, id, err) && err != nil {
-		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
+	if st.slot.Parts.State.RemovalUnknown(st.slot.Number, id, err) && err != nil {
+		st.slot.Logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
 	}
-}
-
-// selectors describes what is selected, by the names of the settings.
-func (c *Config) selectors() string {
-	var patterns []string
-	for _, p := range c.Resources {
-		patterns = append(patterns, p.String())
-	}
-	text := "KUBECDC_RESOURCES is " + strings.Join(patterns, ",")
-	for _, s := range [][2]string{{"KUBECDC_NAMESPACES", strings.Join(c.Namespaces, ",")},
-		{"KUBECDC_LABEL_SELECTOR", c.LabelSelector}, {"KUBECDC_FIELD_SELECTOR", c.FieldSelector}} {
-		if s[1] != "" {
-			text += ", " + s[0] + " is " + s[1]
-		}
-	}
-	return text
 }

@@ -11,8 +11,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/export"
 	"kubecdc/export/batching"
+	"kubecdc/export/plan"
 	"kubecdc/redact"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -20,23 +20,23 @@ import (
 )
 
 // ExportConfig turns the settings into the configuration of export, except for the name of the cluster.
-func ExportConfig(c *config.Config) (export.Config, error) {
+func ExportConfig(c *config.Config) (plan.Config, error) {
 	resources, err := discovery.ParsePatterns(c.Source.Resources)
 	if err != nil {
-		return export.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
+		return plan.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
 	}
 	content, err := contentOf(c)
 	if err != nil {
-		return export.Config{}, err
+		return plan.Config{}, err
 	}
 	if path, err := c.SQLitePath(""); SinkOf(c).InCheckpoint && path == "" {
 		if err != nil {
-			return export.Config{}, err
+			return plan.Config{}, err
 		}
-		return export.Config{}, errTwoPlaces
+		return plan.Config{}, errTwoPlaces
 	}
 	cache, commit := checkpointMemory(c, SinkOf(c).Kind)
-	return export.Config{
+	return plan.Config{
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full" || SinkOf(c).Deltas,
 		SnapshotTopics: SinkOf(c).SnapshotTopics, TellsWhenRead: SinkOf(c).Deltas,
@@ -71,25 +71,25 @@ func checkpointInterval(c *config.Config) time.Duration {
 }
 
 // contentOf returns which parts of objects are exported.
-func contentOf(c *config.Config) (export.Content, error) {
+func contentOf(c *config.Config) (plan.Content, error) {
 	metadataOnly, err := discovery.ParsePatterns(c.Records.MetadataOnly)
 	if err != nil {
-		return export.Content{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
+		return plan.Content{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
 	redacted, err := fieldsOf(c.Records.Redact)
 	if err != nil {
-		return export.Content{}, fmt.Errorf("KUBECDC_REDACT: %w", err)
+		return plan.Content{}, fmt.Errorf("KUBECDC_REDACT: %w", err)
 	}
 	ignored, err := fieldsOf(c.Records.IgnoreFields)
 	if err != nil {
-		return export.Content{}, fmt.Errorf("KUBECDC_IGNORE_FIELDS: %w", err)
+		return plan.Content{}, fmt.Errorf("KUBECDC_IGNORE_FIELDS: %w", err)
 	}
-	return export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Redact: redacted, Ignore: ignored,
+	return plan.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Redact: redacted, Ignore: ignored,
 		NoUpdates: !slices.Contains(c.Records.Ops, change.Update.String()), NoManagedFields: c.Records.ManagedFields == "drop",
 		Key: redact.Key(c.Records.SecretsKey.Reveal())}, nil
 }
 
-func fieldsOf(setting config.List) (all []export.Field, err error) {
+func fieldsOf(setting config.List) (all []plan.Field, err error) {
 	fields, err := config.Fields(setting)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func fieldsOf(setting config.List) (all []export.Field, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, export.Field{Resource: resource, Path: f.Path})
+		all = append(all, plan.Field{Resource: resource, Path: f.Path})
 	}
 	return all, nil
 }

@@ -10,6 +10,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/export/plan"
 	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -32,7 +33,7 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return ExitFailed
-	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err), fault.Is[*export.OverlapError](err), isForeign(err):
+	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err), fault.Is[*plan.OverlapError](err), isForeign(err):
 		return ExitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return ExitFenced

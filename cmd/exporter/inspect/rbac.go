@@ -10,7 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
-	"kubecdc/export"
+	"kubecdc/export/plan"
 	"kubecdc/internal/plain"
 	"kubecdc/rbac"
 	"kubecdc/setup"
@@ -61,11 +61,11 @@ func printRBAC(c *cobra.Command, a rbac.Account, out *cli.Output) error {
 	if err != nil {
 		return err
 	}
-	plan, err := setup.ExportConfig(settings)
+	planned, err := setup.ExportConfig(settings)
 	if err != nil {
 		return err
 	}
-	streams, err := streamsToGrant(c, plan)
+	streams, err := streamsToGrant(c, planned)
 	if err != nil {
 		return err
 	}
@@ -74,19 +74,19 @@ func printRBAC(c *cobra.Command, a rbac.Account, out *cli.Output) error {
 }
 
 // streamsToGrant returns the streams that the settings select. It asks the API server if names alone are not enough.
-func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Stream, err error) {
-	served, named := discovery.Named(plan.Resources)
+func streamsToGrant(c *cobra.Command, planned plan.Config) (streams []*change.Stream, err error) {
+	served, named := discovery.Named(planned.Resources)
 	if !named {
 		if served, err = cli.ServedNow(c, setup.RequestLimit); err != nil {
 			return nil, fmt.Errorf("find out which resources KUBECDC_RESOURCES stands for (full names need no cluster: pods, deployments.apps): %w", err)
 		}
 	}
-	selected, unknown := discovery.Select(plan.Resources, served)
+	selected, unknown := discovery.Select(planned.Resources, served)
 	if len(unknown) > 0 {
 		return nil, discovery.Unknown(unknown, served)
 	}
 	for _, r := range selected {
-		streams = append(streams, plan.StreamsOf(r)...)
+		streams = append(streams, planned.StreamsOf(r)...)
 	}
 	return streams, nil
 }

@@ -10,25 +10,25 @@ import (
 	"kubecdc/audit"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
-	"kubecdc/export"
+	"kubecdc/export/plan"
 	"kubecdc/setup"
 	"kubecdc/sinks"
 )
 
 // openAudit accepts audit events for the sink until it is closed. Writing them can't delay or end a session.
 func openAudit(
-	ctx context.Context, settings *config.Config, plan export.Config, store checkpoint.Pins, sink sinks.Sink, intake *audit.Intake,
+	ctx context.Context, settings *config.Config, planned plan.Config, store checkpoint.Pins, sink sinks.Sink, intake *audit.Intake,
 ) (closed func(), err error) {
 	log, keeps := sink.(sinks.AuditLog)
 	if intake == nil || !keeps {
 		return func() {}, nil
 	}
 	if len(settings.Audit.Hide) > 0 {
-		if err := plan.UseKey(ctx, store); err != nil {
+		if err := planned.UseKey(ctx, store); err != nil {
 			return nil, fmt.Errorf("read the key of the hashes: %w", err)
 		}
 	}
-	return intake.Open(log, setup.AuditHide(settings, plan.Content.Key)), nil
+	return intake.Open(log, setup.AuditHide(settings, planned.Content.Key)), nil
 }
 
 // readAudit reads the files of KUBECDC_AUDIT_FILES until the context ends.

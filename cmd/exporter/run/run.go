@@ -20,6 +20,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/live"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/screen"
 	"kubecdc/internal/sqlitefile"
@@ -118,7 +119,7 @@ func runWithin(ctx context.Context, limit func() (time.Duration, error), work fu
 func exportTo(
 	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *dependency.Steps, watch *lifecycle, log *slog.Logger,
 ) error {
-	plan, err := setup.ExportConfig(settings)
+	planned, err := setup.ExportConfig(settings)
 	if err != nil {
 		return err
 	}
@@ -134,11 +135,11 @@ func exportTo(
 		log.Info("removed the log of another cluster of this name: it is older than KUBECDC_SQLITE_HISTORY", "file", path)
 	}
 	watch.listOtherLogs(cluster.NamedOtherwise(name), others, log)
-	plan.Cluster = cluster.Cluster
-	cluster.Server.Namespaces = plan.Namespaces
+	planned.Cluster = cluster.Cluster
+	cluster.Server.Namespaces = planned.Namespaces
 	cluster.Server.Client().Compress(settings.Source.Compression)
 	for {
-		err := exportOnce(ctx, settings, plan, cluster, start, watch, log)
+		err := exportOnce(ctx, settings, planned, cluster, start, watch, log)
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log 
 const reopenAfter = time.Second
 
 // exportOnce opens the checkpoint and the sink, and exports until it fails.
-func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *setup.Cluster,
+func exportOnce(ctx context.Context, settings *config.Config, planned plan.Config, cluster *setup.Cluster,
 	start *dependency.Steps, watch *lifecycle, log *slog.Logger) error {
 	store, where, err := setup.OpenStore(ctx, start, settings, cluster)
 	if err != nil {
@@ -197,7 +198,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
-	closeAudit, err := openAudit(ctx, settings, plan, store, sink, watch.audit)
+	closeAudit, err := openAudit(ctx, settings, planned, store, sink, watch.audit)
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: spools, State: watch.Exporter,
+	err = export.Run(ctx, planned, plan.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: spools, State: watch.Exporter,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	switch {
 	case err != nil:

@@ -1,4 +1,4 @@
-package export
+package plan
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/inventory"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
 )
@@ -124,4 +125,20 @@ func (c *Config) UseKey(ctx context.Context, store checkpoint.Pins) (err error) 
 		c.Content.Key, err = store.HashKey(ctx, redact.NewKey())
 	}
 	return err
+}
+
+// BodyRedactor returns what redacts the bodies of a stream that were exported before, maybe under other rules. It is nil if the
+// stream's objects are exported in full.
+func (c *Config) BodyRedactor(stream change.StreamID) inventory.Redactor {
+	r := c.Redactor(change.ResourceOf(stream))
+	if r == nil {
+		return nil
+	}
+	return func(key string, body []byte) []byte {
+		redacted, err := r.Again(key, body)
+		if err != nil {
+			return nil
+		}
+		return redacted
+	}
 }
