@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
@@ -132,7 +133,7 @@ func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 	if !slices.ContainsFunc(b.Controls, func(c change.Control) bool { return c.Type == change.ControlSettings }) {
 		b.Controls = append(b.Controls, change.SettingsControl(s.Config.Content.Ignores())) // another process may forward it, with other settings
 	}
-	(&numbering{b.Slot, b.Epoch, b.Seq - 1, s.Config.Cluster}).next(b)
+	(&commit.Numbering{Slot: b.Slot, Epoch: b.Epoch, Seq: b.Seq - 1, Cluster: s.Config.Cluster}).Next(b)
 	err := s.beginAfter(ctx, b.Epoch, b.Seq-1, b)
 	if err != nil && ctx.Err() == nil {
 		s.Logger.Warn("the sink has not taken a batch for a second, and no spool could begin", "error", err)
@@ -160,7 +161,7 @@ func (s *slot) beginAfter(ctx context.Context, epoch int64, seq uint64, next *ch
 }
 
 // mayDrain reports whether what was read can still go into a spool that has begun: the process is to end, and the sink is away.
-func (s *slot) mayDrain(parent, writing context.Context, memory *opened, err error) bool {
+func (s *slot) mayDrain(parent, writing context.Context, memory *commit.Opened, err error) bool {
 	_, isSpooling := memory.Memory.(*spooling)
 	ends := parent.Err() != nil && ownership.SteppedDown(parent) == nil && writing.Err() == nil
 	return ends && !isSpooling && mayBeAway(err) && s.Parts.Spools != nil && s.Parts.Spools.Has(s.Number)
@@ -184,18 +185,18 @@ func (s *slot) drain(ctx context.Context, q *batching.Queue, stopped <-chan stru
 		if err != nil {
 			return nil, err
 		}
-		defer o.log.Close()
-		c := s.newCommitter(o, state.Epoch)
-		c.filter = s.filter()
+		defer o.Log.Close()
+		c := commit.New(&s.Slot, o, state.Epoch)
+		c.Filter = commit.NewFilter(&s.Config)
 		for i, b := range q.InFlight() {
 			if i > 0 {
-				if err := c.commit(ctx, b); err != nil {
+				if err := c.Commit(ctx, b); err != nil {
 					return nil, err
 				}
 			}
 			q.Done(b)
 		}
-		return nil, c.commitAll(ctx, q, stopped)
+		return nil, c.CommitAll(ctx, q, stopped)
 	})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/commit"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
@@ -14,9 +15,9 @@ import (
 // openRaisingEpoch opens the log. The log may have seen a newer epoch than the checkpoint's. Then either the slot has a new
 // owner, as the checkpoint says in that case, or the checkpoint was lost or restored. In the second case openRaisingEpoch raises
 // the checkpoint's epoch.
-func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (*opened, error) {
+func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (*commit.Opened, error) {
 	for {
-		o, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return open(ctx, state) })
+		o, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened, error) { return open(ctx, state) })
 		newer, isNewer := errors.AsType[*sinks.NewerEpochError](err)
 		if !isNewer {
 			return o, err
@@ -28,7 +29,7 @@ func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState
 }
 
 // opener opens a slot's log: slot.open or acquiredSlot.openUnused.
-type opener func(context.Context, *checkpoint.SlotState) (*opened, error)
+type opener func(context.Context, *checkpoint.SlotState) (*commit.Opened, error)
 
 func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logEpoch int64) error {
 	raised, err := s.Parts.Store.RaiseEpoch(ctx, s.Number, state.Epoch, logEpoch)

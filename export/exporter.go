@@ -7,6 +7,7 @@
 //   - ownership: the assignment of slots to replicas
 //   - resharding: changes of the number of slots
 //   - batching: collecting and preparing batches
+//   - commit: making batches durable
 //   - inventory: the state of a log that can't return it
 //   - rebuild: the recovery of a lost checkpoint
 //   - dependency: servers that do not answer

@@ -12,6 +12,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/plan"
 	"kubecdc/sinks"
+	"kubecdc/test/exporttest"
 )
 
 // unreachable is a store whose Check fails.
@@ -22,7 +23,7 @@ func (unreachable) Check(context.Context, int, int64, uint64) error { return err
 // A process that is stopped while it rolls forward or rebuilds reports the stop, whatever error the database returns.
 func TestAnInterruptionIsReportedAsSuch(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	s := newSlot(0, plan.Config{LeaseDuration: time.Minute}, quietParts(nil), nil)
+	s := newSlot(0, plan.Config{LeaseDuration: time.Minute}, exporttest.Parts(nil), nil)
 	_, err := whileRenewed(ctx, s, 1, func(context.Context) (int, error) {
 		stop()
 		return 0, errors.New("sql: statement is closed")
@@ -54,7 +55,7 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 		{"something else", func(*testing.T, *slot) {}, errors.New("boom"), false, "boom"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			store := storeAt(t)
+			store := exporttest.Owned(t)
 			s := &slot{Slot: plan.Slot{Config: plan.Config{Owner: "a", LeaseDuration: time.Minute}, Parts: &plan.Watched{Parts: plan.Parts{Store: store}}}}
 			test.arrange(t, s)
 			err := s.verifyFencing(t.Context(), 1, test.err)
@@ -97,7 +98,7 @@ func TestACallToASilentCheckpointTimesOut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		store := &silent{}
-		s := newSlot(0, plan.Config{LeaseDuration: time.Second}, quietParts(store), nil)
+		s := newSlot(0, plan.Config{LeaseDuration: time.Second}, exporttest.Parts(store), nil)
 		if err := s.run(ctx); err != nil || store.calls != 2 {
 			t.Errorf("%d calls, error %v", store.calls, err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/commit"
 	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
@@ -51,7 +52,7 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 		err = &checkpoint.NotEndedError{Stream: g.Stream}
 	}
 	switch {
-	case fault.Is[heldBackError](err):
+	case fault.Is[commit.HeldBackError](err):
 		return false, nil
 	case fault.Is[*checkpoint.NotEndedError](err):
 		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: err.Error()})

@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/export/inventory"
 	"kubecdc/export/live"
 	"kubecdc/export/plan"
@@ -21,14 +22,15 @@ import (
 // it has, so none is written twice. They are prepared again: before-images come from the sink's state, and redaction follows this
 // session's rules.
 type forwarder struct {
-	*committer
+	*commit.Committer
+	to          *commit.Opened
 	spool       *spool.Spool
 	redactorFor func(stream change.StreamID) inventory.Redactor
 }
 
-func (s *slot) newForwarder(sp *spool.Spool, to *opened, epoch int64) *forwarder {
-	f := &forwarder{s.newCommitter(to, epoch), sp, plan.Cached(s.Config.BodyRedactor)}
-	f.written = func(live.Committed) {} // they were reported when they were read
+func (s *slot) newForwarder(sp *spool.Spool, to *commit.Opened, epoch int64) *forwarder {
+	f := &forwarder{commit.New(&s.Slot, to, epoch), to, sp, plan.Cached(s.Config.BodyRedactor)}
+	f.Written = func(live.Committed) {} // they were reported when they were read
 	return f
 }
 
@@ -38,18 +40,18 @@ var errMoreLeft = errors.New("the spool has more batches")
 // run forwards the spool's batches until a time, or without a limit for the zero time. Unless it returns an error of the
 // checkpoint, the inventory has all batches that the sink has.
 func (f *forwarder) run(ctx context.Context, until time.Time) error {
-	err := f.spool.Forward(ctx, f.seq, func(b *change.Batch) error {
+	err := f.spool.Forward(ctx, f.Seq, func(b *change.Batch) error {
 		if !until.IsZero() && time.Now().After(until) {
 			return errMoreLeft
 		}
 		return f.forward(ctx, b)
 	})
-	return cmp.Or(f.memory.following.Flush(ctx), err)
+	return cmp.Or(f.to.Following.Flush(ctx), err)
 }
 
 func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
-	if b.Seq != f.seq+1 {
-		return fmt.Errorf("%w: batch %d comes after batch %d", spool.ErrUnusable, b.Seq, f.seq)
+	if b.Seq != f.Seq+1 {
+		return fmt.Errorf("%w: batch %d comes after batch %d", spool.ErrUnusable, b.Seq, f.Seq)
 	}
 	for i := range b.Changes {
 		c := &b.Changes[i]
@@ -58,13 +60,13 @@ func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
 		}
 	}
 	failpoint.Hit(failpoint.Forwarding)
-	if f.memory.behind != nil {
-		f.offsets = f.memory.loss.Offsets
+	if f.to.Behind != nil {
+		f.Offsets = f.to.Loss.Offsets
 	}
-	b.Controls = slices.Concat(f.memory.behind, f.memory.hole, b.Controls)
-	err := f.commit(ctx, &batching.Batch{Batch: *b})
-	if f.offsets = nil; err == nil {
-		f.memory.behind, f.memory.hole = nil, nil
+	b.Controls = slices.Concat(f.to.Behind, f.to.Hole, b.Controls)
+	err := f.Commit(ctx, &batching.Batch{Batch: *b})
+	if f.Offsets = nil; err == nil {
+		f.to.Behind, f.to.Hole = nil, nil
 	}
 	failpoint.Hit(failpoint.Forwarded)
 	return err

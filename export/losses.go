@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 )
@@ -17,31 +18,31 @@ import (
 // Before that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next session finds
 // the same loss and does this again. Each record ends with the stream's last position, at which the log is compared
 // (lostVersions): what happened since is read as after any interruption.
-func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
-	positions, err := s.Positions(ctx, o.loss.Gone)
+func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) error {
+	positions, err := s.Positions(ctx, o.Loss.Gone)
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
 	if len(positions) == 0 {
-		s.Logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", o.loss.Reason)
+		s.Logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", o.Loss.Reason)
 	} else {
-		s.Logger.Warn("comparing what the log still has with the API server", "streams", len(positions), "reason", o.loss.Reason)
+		s.Logger.Warn("comparing what the log still has with the API server", "streams", len(positions), "reason", o.Loss.Reason)
 	}
 	var controls []change.Control
 	first := map[change.StreamID]change.Position{}
 	for _, p := range positions {
-		known := slices.IndexFunc(o.before, func(k change.Position) bool { return k.Stream == p.Stream })
-		if known >= 0 && o.before[known].ResourceVersion.Compare(p.ResourceVersion) > 0 {
-			p = o.before[known] // the log has lost the position too
+		known := slices.IndexFunc(o.Had, func(k change.Position) bool { return k.Stream == p.Stream })
+		if known >= 0 && o.Had[known].ResourceVersion.Compare(p.ResourceVersion) > 0 {
+			p = o.Had[known] // the log has lost the position too
 		}
 		lossy := p
 		if p.ResourceVersion = ""; lossy.ResourceVersion != "" && p.Ended == "" { // else its first list goes on, or begins later
-			controls = append(controls, lossGap(lossy, change.LostRecords, o.loss.Reason))
+			controls = append(controls, lossGap(lossy, change.LostRecords, o.Loss.Reason))
 			p.ResourceVersion = change.UnknownVersion
 		}
 		first[p.Stream] = p
 	}
-	return s.writeControls(ctx, state, o, controls, first, o.loss.Offsets)
+	return s.writeControls(ctx, state, o, controls, first, o.Loss.Offsets)
 }
 
 // lossGap is the gap record of a stream whose records the log has lost.
@@ -64,18 +65,18 @@ func (s *slot) lostVersions(ctx context.Context, stored []change.Position) (map[
 }
 
 // writeControls writes a batch of control records that moves positions.
-func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, o *opened, controls []change.Control,
+func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened, controls []change.Control,
 	positions map[change.StreamID]change.Position, offsets change.Offsets) error {
 	p := &batching.Prepared{Batch: &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))}, Offsets: offsets}
-	(&numbering{s.Number, state.Epoch, o.Seq(), s.Config.Cluster}).next(p.Batch)
+	(&commit.Numbering{Slot: s.Number, Epoch: state.Epoch, Seq: o.Seq(), Cluster: s.Config.Cluster}).Next(p.Batch)
 	started := time.Now()
 	err := o.Write(ctx, p)
 	if err == nil {
 		s.Parts.State.Committed(live.Committed{Batch: p.Batch, Sink: time.Since(started)})
 	}
-	if err == nil && o.following != nil {
-		if err = o.following.Remember(ctx, p); err == nil {
-			err = o.following.Flush(ctx)
+	if err == nil && o.Following != nil {
+		if err = o.Following.Remember(ctx, p); err == nil {
+			err = o.Following.Flush(ctx)
 		}
 	}
 	state.Offsets = state.Offsets.Merge(p.Offsets)

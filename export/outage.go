@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/commit"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/internal/fault"
@@ -40,7 +41,7 @@ var errSinkSilent = errors.New("the sink does not answer")
 
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
 // Without a spool, the session waits for the sink if this process does not know the end of the log.
-func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
+func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *commit.Opened, err error) {
 	if s.Parts.Spools == nil {
 		return s.openRaisingEpoch(ctx, state, s.open)
 	}
@@ -65,7 +66,7 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 		s.sink, s.slow = settled{state.Epoch, o.Seq()}, 0
 		return o, nil
 	case errors.Is(err, errMoreLeft), ctx.Err() == nil && mayBeAway(err) && continues:
-		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.spoolOn(ctx, state, o, err) })
+		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened, error) { return s.spoolOn(ctx, state, o, err) })
 	case s.spool != nil:
 		s.spool.Close()
 	}
@@ -186,15 +187,15 @@ func (s *slot) giveUpSpool(why error) error {
 
 // forwardFirst opens the sink, and forwards the spool for some seconds. If that was all, it removes the spool, and the session
 // writes to the sink. Otherwise it returns the sink's log with errMoreLeft, or the reason why the sink can't be used.
-func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o *opened, err error) {
+func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o *commit.Opened, err error) {
 	if o, err = s.openWithin(ctx, state); err != nil || s.spool == nil {
 		return o, err
 	}
-	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*opened, error) { return s.forwardTo(ctx, state, o) })
+	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened, error) { return s.forwardTo(ctx, state, o) })
 }
 
 // forwardTo forwards for some seconds to an open log, and removes the spool if that was all, or if it can't be used.
-func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *opened) (*opened, error) {
+func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) (*commit.Opened, error) {
 	err := s.spoolFits(ctx, s.spool, state.Seq)
 	if err == nil && o.Seq()+1 < s.spool.First {
 		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, o.Seq(), s.spool.First)
@@ -220,7 +221,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *op
 		err = s.lostBeforeSpool(ctx, o)
 	}
 	if err != nil {
-		o.log.Close()
+		o.Log.Close()
 		return nil, err
 	}
 	return o, nil
@@ -239,7 +240,7 @@ func (s *slot) removeSpool(last uint64) error {
 
 // openWithin opens the sink within some seconds, during which nothing is read. It takes twice as long each time that the sink answers,
 // and is not open in time. If the inventory lacks batches before the spool, it has no limit.
-func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
+func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*commit.Opened, error) {
 	limit := awayAfter << min(s.slow, 10)
 	if s.spool != nil && state.Seq+1 < s.spool.First {
 		limit = math.MaxInt64

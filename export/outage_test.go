@@ -18,11 +18,13 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/export/plan"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
+	"kubecdc/test/exporttest"
 	"kubecdc/test/servers"
 )
 
@@ -36,7 +38,7 @@ type outage struct {
 	slot  *slot
 	state checkpoint.SlotState
 
-	filter *filter // decides what the written batches leave out; may be nil
+	filter *commit.Filter // decides what the written batches leave out; may be nil
 }
 
 func newOutage(t *testing.T) *outage {
@@ -62,7 +64,7 @@ func newOutage(t *testing.T) *outage {
 func (o *outage) restart() { o.slot = newSlot(0, configFor(1), o.parts, nil) }
 
 // begin begins a session.
-func (o *outage) begin(ctx context.Context) (*opened, error) {
+func (o *outage) begin(ctx context.Context) (*commit.Opened, error) {
 	var err error
 	o.state, err = o.slot.acquire(ctx)
 	mustDo(o.t, err)
@@ -73,7 +75,7 @@ func (o *outage) begin(ctx context.Context) (*opened, error) {
 }
 
 // awaitSink begins sessions until one writes to the sink. Connections that were cut fail once more.
-func (o *outage) awaitSink() (m *opened) {
+func (o *outage) awaitSink() (m *commit.Opened) {
 	servers.Await(o.t, "a session with the sink", func() (bool, error) {
 		var err error
 		if m, err = o.begin(o.t.Context()); fault.Is[*sinks.LostTailError](err) {
@@ -91,7 +93,7 @@ func (o *outage) awaitSink() (m *opened) {
 }
 
 // away begins a session with a spool, while the sink is away and has one batch.
-func (o *outage) away() (m *opened) {
+func (o *outage) away() (m *commit.Opened) {
 	o.t.Helper()
 	m, err := o.begin(o.t.Context())
 	mustDo(o.t, err)
@@ -104,25 +106,25 @@ func (o *outage) away() (m *opened) {
 }
 
 // write commits a batch with one change.
-func (o *outage) write(m *opened, version int) error {
+func (o *outage) write(m *commit.Opened, version int) error {
 	text := fmt.Sprint(version)
-	c := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "p" + text, UID: "u" + text, ResourceVersion: change.ResourceVersion(text),
+	c := change.Change{Op: change.Create, Stream: exporttest.Pods, Namespace: "ns", Name: "p" + text, UID: "u" + text, ResourceVersion: change.ResourceVersion(text),
 		After: []byte("{}"), Time: time.Now()}
-	p := change.Position{Stream: pods.ID(), ResourceVersion: c.ResourceVersion, Time: time.Now().UTC()}
-	to := o.slot.newCommitter(m, o.state.Epoch)
-	to.filter = o.filter
-	return to.commit(o.t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{c}},
-		Newest: map[change.StreamID]change.Position{pods.ID(): p}})
+	p := change.Position{Stream: exporttest.Pods.ID(), ResourceVersion: c.ResourceVersion, Time: time.Now().UTC()}
+	to := commit.New(&o.slot.Slot, m, o.state.Epoch)
+	to.Filter = o.filter
+	return to.Commit(o.t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{c}},
+		Newest: map[change.StreamID]change.Position{exporttest.Pods.ID(): p}})
 }
 
 // end ends a session with an error.
-func (o *outage) end(m *opened, err error) {
-	_ = o.slot.finish(o.t.Context(), m.following, err)
+func (o *outage) end(m *commit.Opened, err error) {
+	_ = o.slot.finish(o.t.Context(), m.Following, err)
 	if next, _ := outcomeOf(err, o.slot.sink, false); next == spoolNext {
 		o.slot.sink = failed(o.slot.sink, err)
 	}
 	o.slot.release(o.state.Epoch)
-	m.log.Close()
+	m.Log.Close()
 }
 
 // names returns the objects of the log's changes, in their order.
@@ -160,25 +162,25 @@ var errOther = errors.New("something that has nothing to do with the sink")
 func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		end   func(o *outage, m *opened) error // ends the session
+		end   func(o *outage, m *commit.Opened) error // ends the session
 		known bool
 		log   string // in the end
 	}{
-		{"another error", func(o *outage, _ *opened) error { o.sink.Cut(); return errOther }, true, "p1 p3 p4"},
-		{"a batch that does not arrive", func(o *outage, m *opened) error { o.sink.Cut(); return o.write(m, 2) }, true, "p1 p2 p3 p4"},
-		{"a batch that is fenced", func(o *outage, m *opened) error {
+		{"another error", func(o *outage, _ *commit.Opened) error { o.sink.Cut(); return errOther }, true, "p1 p3 p4"},
+		{"a batch that does not arrive", func(o *outage, m *commit.Opened) error { o.sink.Cut(); return o.write(m, 2) }, true, "p1 p2 p3 p4"},
+		{"a batch that is fenced", func(o *outage, m *commit.Opened) error {
 			defer o.sink.Cut()
 			o.exec(`update kubecdc_log.slots set epoch = epoch + 1`)
 			err := o.write(m, 2)
 			o.exec(`update kubecdc_log.slots set epoch = epoch - 1`)
 			return err
 		}, true, "p1 p2 p3 p4"},
-		{"a batch whose answer is lost", func(o *outage, m *opened) error {
+		{"a batch whose answer is lost", func(o *outage, m *commit.Opened) error {
 			o.log.written = func() error { o.sink.Cut(); o.log.written = nil; return io.ErrUnexpectedEOF }
 			return o.write(m, 2)
 		}, true, "p1 p2 p3 p4"},
-		{"a kill", func(o *outage, _ *opened) error { o.sink.Cut(); o.restart(); return errOther }, false, ""},
-		{"another owner", func(o *outage, _ *opened) error {
+		{"a kill", func(o *outage, _ *commit.Opened) error { o.sink.Cut(); o.restart(); return errOther }, false, ""},
+		{"another owner", func(o *outage, _ *commit.Opened) error {
 			o.sink.Cut()
 			o.slot.release(o.state.Epoch)
 			_, err := o.parts.Store.Acquire(o.t.Context(), 0, "b", 0)
@@ -242,10 +244,10 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 			o := newOutage(t)
 			m, err := o.begin(t.Context())
 			mustDo(t, err)
-			o.slot.early.flush = m.following.Flush
+			o.slot.early.flush = m.Following.Flush
 			mustDo(t, o.write(m, 1))
 			if taken {
-				o.filter = o.slot.filter() // the batch has what an owner's first batch says of its settings
+				o.filter = commit.NewFilter(&o.slot.Config) // the batch has what an owner's first batch says of its settings
 			}
 			o.log.held = make(chan bool)
 			ended := make(chan error)
@@ -325,7 +327,7 @@ func (o *outage) wantCompared(version change.ResourceVersion) {
 	mustDo(o.t, err)
 	lost, err := o.slot.lostVersions(o.t.Context(), stored)
 	mustDo(o.t, err)
-	if lost[pods.ID()] != version {
+	if lost[exporttest.Pods.ID()] != version {
 		o.t.Errorf("the log is to be compared at %v, want pods at %s; stored is %v", lost, version, stored)
 	}
 }
@@ -476,7 +478,7 @@ func TestTheLogIsClosedIfASpoolCantBePutAside(t *testing.T) {
 	found, err := o.parts.Sink.Open(t.Context(), 0, other.Epoch, sinks.Durable{Seq: other.Seq})
 	mustDo(t, err)
 	_, err = found.Log.Write(t.Context(), &change.Batch{Epoch: other.Epoch, Seq: other.Seq + 1,
-		Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "7", Time: time.Now()}}})
+		Positions: []change.Position{{Stream: exporttest.Pods.ID(), ResourceVersion: "7", Time: time.Now()}}})
 	mustDo(t, err)
 	mustDo(t, found.Log.Close())
 	o.log.opened = func() error { // a file takes the place of the spool's folder
@@ -511,14 +513,14 @@ func TestAnEmptySpoolOfAKilledProcess(t *testing.T) {
 	m, err := o.begin(t.Context())
 	mustDo(t, err)
 	mustDo(t, o.write(m, 1))
-	mustDo(t, m.following.Flush(t.Context()))
+	mustDo(t, m.Following.Flush(t.Context()))
 	empty()
 	mustDo(t, o.write(m, 2))
 	o.end(m, errOther)
 	o.restart()
 	m = o.awaitSink()
 	mustDo(t, o.write(m, 3))
-	mustDo(t, m.following.Flush(t.Context()))
+	mustDo(t, m.Following.Flush(t.Context()))
 	empty()
 	o.end(m, errOther)
 	o.sink.Cut()

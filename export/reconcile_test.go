@@ -9,6 +9,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
+	"kubecdc/test/exporttest"
 	"kubecdc/test/servers"
 )
 
@@ -44,7 +46,7 @@ func killedInARebuild(t *testing.T, kill string) {
 	url := servers.Database(t)
 	parts := partsIn(t, url, 1)
 	parts.Store = &killedStore{Store: parts.Store, kill: kill}
-	session := func() (*slot, checkpoint.SlotState, *opened, error) {
+	session := func() (*slot, checkpoint.SlotState, *commit.Opened, error) {
 		s := newSlot(0, configFor(1), parts, nil)
 		state, err := s.acquire(t.Context())
 		mustDo(t, err)
@@ -53,13 +55,13 @@ func killedInARebuild(t *testing.T, kill string) {
 	}
 	s, state, o, err := session()
 	mustDo(t, err)
-	made := change.Change{Op: change.Create, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "5", After: []byte("{}"), Time: time.Now()}
-	c := s.newCommitter(o, state.Epoch)
+	made := change.Change{Op: change.Create, Stream: exporttest.Pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "5", After: []byte("{}"), Time: time.Now()}
+	c := commit.New(&s.Slot, o, state.Epoch)
 	b := &batching.Batch{Batch: change.Batch{Changes: []change.Change{made}}, Newest: map[change.StreamID]change.Position{
-		pods.ID(): {Stream: pods.ID(), ResourceVersion: "5", Time: time.Now().UTC()}}}
-	mustDo(t, c.commit(t.Context(), b))
-	mustDo(t, s.finish(t.Context(), o.following, nil))
-	o.log.Close()
+		exporttest.Pods.ID(): {Stream: exporttest.Pods.ID(), ResourceVersion: "5", Time: time.Now().UTC()}}}
+	mustDo(t, c.Commit(t.Context(), b))
+	mustDo(t, s.finish(t.Context(), o.Following, nil))
+	o.Log.Close()
 	servers.Exec(t, url, `truncate kubecdc_log.slots, kubecdc_log.batches, kubecdc_log.changes, kubecdc_log.objects, kubecdc_log.control`)
 	if _, _, _, err := session(); !errors.Is(err, errKilled) {
 		t.Fatalf("error is %v", err)
@@ -67,7 +69,7 @@ func killedInARebuild(t *testing.T, kill string) {
 	if _, _, _, err := session(); err != nil {
 		t.Fatal(err)
 	}
-	p, _, err := parts.Store.Position(t.Context(), pods.ID())
+	p, _, err := parts.Store.Position(t.Context(), exporttest.Pods.ID())
 	if err != nil || p.ResourceVersion.Compare(change.UnknownVersion) > 0 {
 		t.Errorf("the stream resumes from %q, %v, though the log has none of its objects", p.ResourceVersion, err)
 	}

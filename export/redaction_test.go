@@ -2,29 +2,24 @@ package export
 
 import (
 	"context"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
-	"kubecdc/export/live"
+	"kubecdc/export/commit"
 	"kubecdc/export/plan"
 	"kubecdc/redact"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 	"kubecdc/test/checkpointtest"
+	"kubecdc/test/exporttest"
 )
 
 const plainSecret = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"Y2FuYXJ5"}}`
-
-var secrets = change.NewStream(change.Resource{Version: "v1", Plural: "secrets", Kind: "Secret", Namespaced: true}, "ns", "app=x", "")
 
 func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redact.Mode) *slot {
 	t.Helper()
@@ -33,7 +28,7 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 	config := plan.Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: plan.Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
 	server, err := discovery.Connect(&rest.Config{Host: "http://nobody"})
 	mustDo(t, err)
-	parts := quietParts(store)
+	parts := exporttest.Parts(store)
 	parts.Server = server
 	return newSlot(0, config, parts, nil)
 }
@@ -41,20 +36,20 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 // storePlain commits the plain Secret, as an owner without redaction does.
 func storePlain(t *testing.T, store checkpoint.Store, seq uint64) {
 	t.Helper()
-	err := store.Commit(t.Context(), checkpoint.Commit{Epoch: 1, Seq: seq, Streams: []checkpoint.StreamCommit{{Stream: secrets.ID(),
+	err := store.Commit(t.Context(), checkpoint.Commit{Epoch: 1, Seq: seq, Streams: []checkpoint.StreamCommit{{Stream: exporttest.Secrets.ID(),
 		Upserts: []checkpoint.Object{{Key: "ns/a", UID: "u", ResourceVersion: "1", Body: checkpoint.Pack([]byte(plainSecret))}}}}})
 	mustDo(t, err)
 }
 
 func storedBody(t *testing.T, store checkpoint.Store) string {
 	t.Helper()
-	return checkpointtest.Bodies(t, store, secrets.ID(), "ns/a")["ns/a"]
+	return checkpointtest.Bodies(t, store, exporttest.Secrets.ID(), "ns/a")["ns/a"]
 }
 
 // When a stream is no longer exported, the checkpoint stores only metadata of it. When redaction is switched off again, bodies
 // that were redacted are not restored.
 func TestTheCheckpointIsRedacted(t *testing.T) {
-	store := storeAt(t)
+	store := exporttest.Owned(t)
 	storePlain(t, store, 1)
 	for _, step := range []struct {
 		resources string
@@ -80,7 +75,7 @@ func TestTheCheckpointIsRedacted(t *testing.T) {
 
 // Bodies that were stored for before-images are dropped when before-images are switched off.
 func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
-	store := storeAt(t)
+	store := exporttest.Owned(t)
 	storePlain(t, store, 1)
 	for _, before := range []bool{true, false, true} {
 		s := slotWith(t, store, "secrets", redact.Plain)
@@ -117,7 +112,7 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 		"hashes are lacking":    {redact.Hash, redact.Plain, "secrets", 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := storeAt(t)
+			store := exporttest.Owned(t)
 			storePlain(t, store, 1)
 			for i, mode := range []redact.Mode{c.first, c.then, c.then} {
 				s := slotWith(t, store, c.resources, mode)
@@ -137,16 +132,16 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 // A body that the database failed to redact is never the base of a delta: after the next update, nothing of it is left. A body
 // that was cached with the second update is a base again.
 func TestAForgottenRedactionIsNoBase(t *testing.T) {
-	store := storeAt(t)
+	store := exporttest.Owned(t)
 	s := slotWith(t, store, "secrets", redact.Hash)
 	storePlain(t, store, 1)
 	s.inventory.CacheBytes = 1 << 20
 	c, _ := committerOf(t, s)
 	for n, state := range []string{"one", "two", "three"} {
-		updated := change.Change{Op: change.Update, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 2)),
+		updated := change.Change{Op: change.Update, Stream: exporttest.Secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 2)),
 			After: []byte(strings.Replace(plainSecret, "Y2FuYXJ5", state, 1))}
-		mustDo(t, c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{updated}}}))
-		err := store.Bodies(t.Context(), secrets.ID(), []string{"ns/a"}, func(_ string, b checkpoint.Body) error {
+		mustDo(t, c.Commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{updated}}}))
+		err := store.Bodies(t.Context(), exporttest.Secrets.ID(), []string{"ns/a"}, func(_ string, b checkpoint.Body) error {
 			base, err := checkpoint.Body{Base: b.Base}.Unpack()
 			mustDo(t, err)
 			body, err := b.Unpack()
@@ -162,19 +157,19 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 // The database may have failed to redact a body, and an owner with other settings may have written more to the log. Neither is
 // exported.
 func TestWhatIsReadBackIsRedacted(t *testing.T) {
-	store := storeAt(t)
+	store := exporttest.Owned(t)
 	s := slotWith(t, store, "secrets", redact.Hash)
 	if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	storePlain(t, store, 1)
 	c, log := committerOf(t, s)
-	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
-	mustDo(t, c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}))
+	deleted := change.Change{Op: change.Delete, Stream: exporttest.Secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
+	mustDo(t, c.Commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}))
 	if got := log.before; !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("the before is %s", got)
 	}
-	created := change.Change{Op: change.Create, Stream: change.ParseStream(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
+	created := change.Change{Op: change.Create, Stream: change.ParseStream(exporttest.Secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	tail := func(_ context.Context, visit func(*sinks.Recovered) error) error {
 		return visit(&sinks.Recovered{Batch: change.Batch{Epoch: 1, Seq: 3, Changes: []change.Change{created}}})
 	}
@@ -185,12 +180,12 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 }
 
 // committerOf writes to a log that only has the last state before.
-func committerOf(t *testing.T, s *slot) (*committer, *lastBefore) {
+func committerOf(t *testing.T, s *slot) (*commit.Committer, *lastBefore) {
 	t.Helper()
 	log := &lastBefore{}
 	m, _, _, err := s.inventory.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 1}, &sinks.Opened{Log: log, Tail: sinks.NoTail}, log.Write)
 	mustDo(t, err)
-	return s.newCommitter(&opened{Memory: m, guard: m, following: m}, 1), log
+	return commit.New(&s.Slot, &commit.Opened{Memory: m, Guard: m, Following: m}, 1), log
 }
 
 type lastBefore struct {
@@ -203,31 +198,9 @@ func (l *lastBefore) Write(_ context.Context, b *change.Batch) (change.Offsets, 
 	return nil, nil
 }
 
-// storeAt is a real store with a slot of epoch 1.
-func storeAt(t *testing.T) checkpoint.Store {
-	t.Helper()
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
-	mustDo(t, err)
-	t.Cleanup(store.Close)
-	checkpointtest.Bind(t, store, "prod", "uid")
-	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	return store
-}
-
-// quietParts are parts that report nothing.
-func quietParts(store checkpoint.Store) *plan.Watched {
-	return plan.Watch(time.Minute, plan.Parts{Store: store, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
-}
-
-var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
-
-func unseen() *live.Exporter { return live.New(slog.New(slog.DiscardHandler), 0) }
-
 // flushed counts how often it was flushed before the context had ended.
 type flushed struct {
-	Following
+	commit.Following
 	times int
 }
 
@@ -246,7 +219,7 @@ func TestWhatIsPendingIsStoredWhenASessionEnds(t *testing.T) {
 			cancel()
 		}
 		m := &flushed{}
-		if err := newSlot(0, plan.Config{}, quietParts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
+		if err := newSlot(0, plan.Config{}, exporttest.Parts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
 			t.Errorf("after %v the error is %v, and it was flushed %d times", end, err, m.times)
 		}
 		cancel()

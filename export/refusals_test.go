@@ -8,13 +8,14 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/test/exporttest"
 )
 
 // A refusal pauses only its own resource. The sink is probed with exponential backoff up to about half a minute. The backoff
 // continues if the same is refused again soon.
 func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mine := pods.Resource
+		mine := exporttest.Pods.Resource
 		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Refuses: func(r change.Resource) bool { return r == mine }}
 		all := refusals{}
 		if all.due() != nil {

@@ -5,6 +5,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/commit"
 	"kubecdc/export/inventory"
 	"kubecdc/export/plan"
 	"kubecdc/export/resharding"
@@ -33,7 +34,7 @@ func newResharder(config plan.Config, parts *plan.Watched) *resharding.Resharder
 type acquiredSlot struct {
 	*slot
 	state checkpoint.SlotState
-	log   *opened        // nil until it is open
+	log   *commit.Opened // nil until it is open
 	ends  change.Offsets // the ends of what an unused slot's log has lost
 }
 
@@ -54,14 +55,14 @@ func (a *acquiredSlot) Open(ctx context.Context, unused bool, fail context.Cance
 // openUnused opens a slot that no stream belongs to. The slot has a tail if an earlier layout change was killed. Only the batch
 // numbers of the tail matter. What the slot's log has lost concerns no stream yet. Begin moves the offsets past that, so that no
 // session takes it for a loss of the streams that the slot has from then on.
-func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (*opened, error) {
-	return a.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*opened, error) {
+func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (*commit.Opened, error) {
+	return a.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*commit.Opened, error) {
 		v, loss, err := a.inventory.OpenUnused(ctx, state, found, write)
 		if loss != nil {
 			a.Logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
 			a.ends = loss.Offsets
 		}
-		return &opened{Memory: v, following: v, log: found.Log}, err
+		return &commit.Opened{Memory: v, Following: v, Log: found.Log}, err
 	})
 }
 
@@ -72,7 +73,7 @@ func (a *acquiredSlot) Begin(ctx context.Context, record change.Control, offsets
 
 func (a *acquiredSlot) Close() {
 	if a.log != nil {
-		a.log.log.Close()
+		a.log.Log.Close()
 	}
 	a.release(a.state.Epoch)
 	a.Parts.SinkReach.Forget(a.Number)

@@ -3,8 +3,6 @@ package export
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +14,7 @@ import (
 	"kubecdc/export/plan"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
-	"kubecdc/test/checkpointtest"
+	"kubecdc/test/exporttest"
 	"kubecdc/test/servers"
 )
 
@@ -45,15 +43,14 @@ func partsIn(t *testing.T, url string, slots int) *plan.Watched {
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod", ClusterUID: "uid"})
 	mustDo(t, err)
 	t.Cleanup(func() { sink.Close() })
-	return plan.Watch(time.Minute, plan.Parts{Store: newStore(t, slots), Sink: sink, State: unseen(), Logger: slog.New(slog.DiscardHandler)})
+	parts := exporttest.Parts(newStore(t, slots))
+	parts.Sink = sink
+	return parts
 }
 
 // newStore returns an empty checkpoint.
 func newStore(t *testing.T, slots int) *sqlite.Store {
-	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
-	mustDo(t, err)
-	t.Cleanup(store.Close)
-	checkpointtest.Bind(t, store, "prod", "uid")
+	store := exporttest.Store(t)
 	if _, err := store.Slots(t.Context(), slots); err != nil {
 		t.Fatal(err)
 	}

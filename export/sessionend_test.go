@@ -34,7 +34,7 @@ var endsNone = map[string]string{
 	"fault.InUseError":               "the start opens the file",
 	"fault.Usage":                    "a command meets it",
 	"export.ErrShutdownTimeout":      "the process ends already",
-	"export.heldBackError":           "the stream begins later",
+	"commit.HeldBackError":           "the stream begins later",
 	"export.errMoreLeft":             "the session that forwards a spool reads on",
 	"export.errSpoolFull":            "the session waits",
 	"export.errSinkSilent":           "an error of the sink like any other",
@@ -50,7 +50,7 @@ func TestEachKindOfErrorEndsASessionInAKnownWay(t *testing.T) {
 		}
 	}
 	declared := map[string]bool{}
-	for _, dir := range []string{".", "plan", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
+	for _, dir := range []string{".", "plan", "commit", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
 		for _, name := range errorsOf(t, dir) {
 			declared[name] = true
 			if rows[name] == (endsNone[name] != "") {

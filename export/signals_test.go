@@ -9,13 +9,14 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/plan"
+	"kubecdc/test/exporttest"
 )
 
 // An exporter answers a signal that it does not know, such as one from a newer release. It does so once, when the record of it is
 // durable.
 func TestASignalOfAnUnknownKindFails(t *testing.T) {
-	store := storeAt(t)
-	s := newSlot(0, plan.Config{Slots: 1, LeaseDuration: time.Minute}, quietParts(store), nil)
+	store := exporttest.Owned(t)
+	s := newSlot(0, plan.Config{Slots: 1, LeaseDuration: time.Minute}, exporttest.Parts(store), nil)
 	q := batching.New(10, 1000, batching.Limits{MaxChanges: 10, MaxBytes: 1000})
 	st := newStreams(s, 1, q, nil, &storedRules{slot: s, epoch: 1}, nil)
 	id, err := store.AddSignal(t.Context(), checkpoint.Signal{Kind: "sing", Stream: "pods"})

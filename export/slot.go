@@ -11,6 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/export/inventory"
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
@@ -27,9 +28,8 @@ import (
 // discarded, and the next session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
 	plan.Slot
-	redactorFor func(stream change.StreamID) inventory.Redactor // Config.BodyRedactor, for the session's goroutine
-	spool       *spool.Spool                                    // set while a session opens the sink that is to get it
-	early       early
+	spool *spool.Spool // set while a session opens the sink that is to get it
+	early early
 	carriedOver
 }
 
@@ -47,7 +47,6 @@ type carriedOver struct {
 func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) *slot {
 	s := &slot{Slot: plan.Slot{Number: number, Config: config, Parts: parts, Selected: selected, Logger: parts.Logger.With("slot", number)},
 		carriedOver: carriedOver{sink: unknown{}}}
-	s.redactorFor = plan.Cached(s.Config.BodyRedactor)
 	s.reopen = backoff.NewExponentialBackOff()
 	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
@@ -117,7 +116,7 @@ func (s *slot) session(ctx context.Context) error {
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
-	defer memory.log.Close()
+	defer memory.Log.Close()
 	rules, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*storedRules, error) {
 		return s.redactCheckpoint(ctx, state.Epoch)
 	})
@@ -162,7 +161,7 @@ func (s *slot) reportStreams(ctx context.Context) {
 
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
 // committed, within the shutdown timeout. It does not drain if this replica steps down, because the sink does not answer then.
-func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *storedRules) error {
+func (s *slot) work(parent context.Context, epoch int64, memory *commit.Opened, rules *storedRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(sinks.WithSession(context.WithoutCancel(parent), reading))
@@ -179,10 +178,10 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
 		limits.Linger = max(limits.Linger, spoolLinger)
 		wait = spool.start(writing, stopReading)
-	} else if memory.following != nil {
-		s.early.flush = memory.following.Flush
+	} else if memory.Following != nil {
+		s.early.flush = memory.Following.Flush
 		defer func() { s.early.flush, s.early.empty = nil, false }()
-		wait = memory.following.Start(writing, stopReading)
+		wait = memory.Following.Start(writing, stopReading)
 	}
 	q := batching.New(s.Config.BufferChanges, s.Config.BufferBytes, limits)
 	s.Parts.State.Buffering(s.Number, func() live.Fill { return s.fill(q, memory) })
@@ -197,7 +196,7 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 	stopListening := s.listen(writing)
 	err := s.commitAll(writing, epoch, memory, q, stopped)
 	stopListening()
-	err = s.finish(writing, memory.following, err)
+	err = s.finish(writing, memory.Following, err)
 	if s.mayDrain(parent, writing, memory, err) {
 		err = s.drain(writing, q, stopped, err)
 	}
@@ -212,10 +211,10 @@ func (s *slot) work(parent context.Context, epoch int64, memory *opened, rules *
 }
 
 // fill returns what has been read and is not durable yet.
-func (s *slot) fill(q *batching.Queue, memory *opened) live.Fill {
+func (s *slot) fill(q *batching.Queue, memory *commit.Opened) live.Fill {
 	f := live.Fill{MaxChanges: int64(s.Config.BufferChanges), MaxBytes: s.Config.BufferBytes, Streams: q.Since()}
-	if f.Changes, f.Bytes = q.Pending(); memory.following != nil {
-		f.Pending = memory.following.Pending()
+	if f.Changes, f.Bytes = q.Pending(); memory.Following != nil {
+		f.Pending = memory.Following.Pending()
 	}
 	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
 		f.Spool = spool.spooled()
@@ -225,7 +224,7 @@ func (s *slot) fill(q *batching.Queue, memory *opened) live.Fill {
 
 // finish flushes what follows the log when a session ends, even after an error, because the log has what was written. Otherwise
 // the next session would read it back. That takes longer, and a sink that has just refused a topic may refuse that too.
-func (s *slot) finish(ctx context.Context, f Following, err error) error {
+func (s *slot) finish(ctx context.Context, f commit.Following, err error) error {
 	switch {
 	case f == nil:
 		return err
@@ -248,10 +247,10 @@ func (s *slot) finish(ctx context.Context, f Following, err error) error {
 var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout " +
 	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
-func (s *slot) commitAll(ctx context.Context, epoch int64, memory *opened, q *batching.Queue, stopped <-chan struct{}) error {
-	c := s.newCommitter(memory, epoch)
-	c.filter = s.filter()
-	if err := c.commitAll(ctx, q, stopped); err != nil {
+func (s *slot) commitAll(ctx context.Context, epoch int64, memory *commit.Opened, q *batching.Queue, stopped <-chan struct{}) error {
+	c := commit.New(&s.Slot, memory, epoch)
+	c.Filter = commit.NewFilter(&s.Config)
+	if err := c.CommitAll(ctx, q, stopped); err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/commit"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks/spool"
 )
@@ -27,8 +28,8 @@ func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.
 }
 
 // loseBeforeSpool records a loss that was found when the log was opened, while the slot has a spool.
-func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState, o *opened) error {
-	have, err := s.Positions(ctx, nil) // after a rebuild, which differ from o.before
+func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) error {
+	have, err := s.Positions(ctx, nil) // after a rebuild, which differ from o.Had
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
@@ -44,7 +45,7 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 		}
 	default:
 		if err = s.recordLoss(ctx, state, o); err == nil {
-			err = s.giveUpSpool(o.loss)
+			err = s.giveUpSpool(o.Loss)
 		}
 	}
 	return err
@@ -52,30 +53,30 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 
 // lostBeforeSpool returns what the log has lost before a spool that is no more, or nil. The next session rebuilds the inventory, and
 // records the loss.
-func (s *slot) lostBeforeSpool(ctx context.Context, o *opened) error {
-	if o.behind == nil { // else nothing was forwarded
+func (s *slot) lostBeforeSpool(ctx context.Context, o *commit.Opened) error {
+	if o.Behind == nil { // else nothing was forwarded
 		positions, err := s.Positions(ctx, nil)
 		if err == nil {
-			o.loss, err = s.inventory.LostBefore(ctx, o.Seq(), positions)
+			o.Loss, err = s.inventory.LostBefore(ctx, o.Seq(), positions)
 		}
-		if err != nil || o.loss == nil {
+		if err != nil || o.Loss == nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}
-	return o.loss
+	return o.Loss
 }
 
 // forwardBehind makes the gap records for the first batch that is forwarded.
-func (s *slot) forwardBehind(o *opened) {
+func (s *slot) forwardBehind(o *commit.Opened) {
 	lost := 0
-	for _, p := range o.before {
-		if o.loss.Gone == nil || o.loss.Gone(p.Stream) {
+	for _, p := range o.Had {
+		if o.Loss.Gone == nil || o.Loss.Gone(p.Stream) {
 			lost++
 			if p.ResourceVersion != "" && p.Ended == "" {
-				o.behind = append(o.behind, lossGap(p, change.LostBeforeSpool, o.loss.Reason))
+				o.Behind = append(o.Behind, lossGap(p, change.LostBeforeSpool, o.Loss.Reason))
 			}
 		}
 	}
 	s.Logger.Warn("the log has lost records before the spool: the spool is forwarded, and then the log is compared with the API server",
-		"streams", lost, "reason", o.loss.Reason)
+		"streams", lost, "reason", o.Loss.Reason)
 }

@@ -10,6 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
@@ -22,13 +23,13 @@ import (
 
 // spooling is the memory of a session that writes to a spool. It also forwards the spool, if the sink is open.
 type spooling struct {
-	*logMemory
+	*commit.LogMemory
 	over      *overlay
 	slot      *slot
 	spool     *spool.Spool
-	log       sinks.Log  // the spool's
-	to        *opened    // the sink's, or nil if it does not answer
-	forwarder *forwarder // nil if the sink does not answer
+	log       sinks.Log      // the spool's
+	to        *commit.Opened // the sink's, or nil if it does not answer
+	forwarder *forwarder     // nil if the sink does not answer
 
 	last, delivered atomic.Uint64         // sequence numbers of batches
 	oldest          atomic.Int64          // when the oldest change that the sink lacks was read, in Unix milliseconds
@@ -41,7 +42,7 @@ type spooling struct {
 const spoolLinger = 500 * time.Millisecond
 
 // spoolOn returns a memory that writes to the spool. to is the sink's log, or nil if it is not open.
-func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *opened, why error) (*opened, error) {
+func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *commit.Opened, why error) (*commit.Opened, error) {
 	if s.spool == nil {
 		var err error
 		if s.spool, err = s.beginSpool(ctx, state, why); err != nil {
@@ -59,19 +60,19 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *ope
 		m.Close()
 		return nil, err
 	}
-	m.logMemory = &logMemory{Memory: m.over, slot: s, seq: log.Last, write: m.append}
+	m.LogMemory = commit.NewLogMemory(&s.Slot, m.over, log.Last, m.append)
 	m.last.Store(log.Last)
 	m.delivered.Store(max(state.Seq, s.spool.First-1))
 	m.oldest.Store(s.spool.Since.UnixMilli())
 	if to == nil {
 		m.why.Store(&why)
 		s.Logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.Parts.Spools.Path, "reason", why)
-		return &opened{Memory: m, guard: m, log: m}, nil
+		return &commit.Opened{Memory: m, Guard: m, Log: m}, nil
 	}
 	m.forwarder = s.newForwarder(s.spool, to, state.Epoch)
-	m.forwarder.written = m.forwarded
+	m.forwarder.Written = m.forwarded
 	s.Logger.Info("forwarding the spool; batches go into it meanwhile", "from", state.Seq+1, "to", log.Last)
-	return &opened{Memory: m, guard: m, log: m}, nil
+	return &commit.Opened{Memory: m, Guard: m, Log: m}, nil
 }
 
 // append writes a batch to the spool. While the spool is full, it waits until the session ends.
@@ -109,7 +110,7 @@ func (m *spooling) start(writing context.Context, fail context.CancelCauseFunc) 
 	var running sync.WaitGroup
 	followed := func() {}
 	if m.to != nil {
-		followed = m.to.following.Start(writing, fail)
+		followed = m.to.Following.Start(writing, fail)
 	}
 	running.Go(func() {
 		defer followed()
@@ -176,29 +177,24 @@ func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
 // watches begin anew, so only their pace becomes slower.
 const askEvery = 2 * time.Second
 
-// heldBackError delays the begin of a stream, since only the sink knows whether the log has objects of it.
-type heldBackError struct{}
-
-func (heldBackError) Error() string {
-	return "the stream begins when the sink has all batches of the spool, since the log may have objects of the stream"
-}
-
 func (m *spooling) MayBegin(_ context.Context, streams []*change.Stream) error {
 	if len(streams) > 0 {
-		return heldBackError{}
+		return commit.HeldBackError{}
 	}
 	return nil
 }
 
 // Forget has to wait, since the inventory may lack the end of the stream.
-func (m *spooling) Forget(context.Context, int64, change.StreamID) error { return heldBackError{} }
+func (m *spooling) Forget(context.Context, int64, change.StreamID) error {
+	return commit.HeldBackError{}
+}
 
 func (m *spooling) Close() error {
 	if m.log != nil {
 		m.log.Close()
 	}
 	if m.to != nil {
-		m.to.log.Close()
+		m.to.Log.Close()
 	}
 	m.spool.Close()
 	return nil

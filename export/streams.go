@@ -11,6 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/commit"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/source/discovery"
@@ -22,7 +23,7 @@ type streams struct {
 	slot   *slot
 	queue  *batching.Queue
 	epoch  int64
-	memory *opened
+	memory *commit.Opened
 	rules  *storedRules
 	fail   context.CancelCauseFunc                    // ends the session
 	all    map[change.StreamID]streamState            // does not have streams that have ended or have not begun
@@ -60,7 +61,7 @@ func (*pausedByUser) isStreamState() {}
 func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
-func newStreams(s *slot, epoch int64, q *batching.Queue, m *opened, rules *storedRules, fail context.CancelCauseFunc) *streams {
+func newStreams(s *slot, epoch int64, q *batching.Queue, m *commit.Opened, rules *storedRules, fail context.CancelCauseFunc) *streams {
 	return &streams{slot: s, epoch: epoch, queue: q, memory: m, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
 		confirming: confirming{queue: q, every: cmp.Or(s.Config.Limits.Watermark, time.Minute) / 6}}
 }
@@ -139,9 +140,9 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			st.all[p.Stream] = undecided{p}
 		}
 	}
-	if guard := st.memory.guard; guard != nil {
+	if guard := st.memory.Guard; guard != nil {
 		unknown := st.unknown(selection, stored)
-		if err := guard.MayBegin(ctx, unknown); fault.Is[heldBackError](err) {
+		if err := guard.MayBegin(ctx, unknown); fault.Is[commit.HeldBackError](err) {
 			st.holdBack(unknown, err)
 		} else if err != nil {
 			return err

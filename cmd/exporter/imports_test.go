@@ -48,6 +48,7 @@ var mayImportWithin = map[string][]string{
 	"export/live":       {"export/ownership"},
 	"export/resharding": {"export/ownership"},
 	"export/inventory":  {"export/batching", "export/live", "export/rebuild"},
+	"export/commit":     {"export/batching", "export/inventory", "export/live", "export/plan"},
 	"export/plan":       {"export/batching", "export/inventory", "export/live", "export/ownership"},
 
 	"sinks/encoding": {"sinks"},

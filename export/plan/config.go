@@ -1,5 +1,5 @@
-// Package plan says what an exporter exports, and what it works with: the settings, the streams of a resource, what is exported of an
-// object, and the facts of a slot. The other packages of export/ read it. It reads no stream and writes no batch.
+// Package plan says what an exporter exports, and what it works with. It has the settings, the streams of a resource, and what is
+// known of a slot. The other packages of export/ read it. It reads no stream and writes no batch.
 package plan
 
 import (

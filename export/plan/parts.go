@@ -26,7 +26,7 @@ type Parts struct {
 	Start           *dependency.Steps // may be nil
 	StoreAt, SinkAt string            // addresses, for messages
 
-	Log string // the identity of the sink's log, which the start asks for; empty if it was not asked yet because there are spools
+	Log string // the identity of the sink's log, which the start sets
 }
 
 // Watched are the parts with what watches their servers, and the bell of the process.

@@ -1,4 +1,4 @@
-package export
+package commit
 
 import (
 	"fmt"
@@ -16,14 +16,14 @@ func TestIgnoredUpdates(t *testing.T) {
 	path, err := redact.ParsePath("status.beat")
 	mustDo(t, err)
 	mask := redact.NewMask([]redact.Path{path})
-	ignoring := &filter{mask: func(change.StreamID) *redact.Mask { return mask }}
+	ignoring := &Filter{mask: func(change.StreamID) *redact.Mask { return mask }}
 	body := func(state string) []byte {
 		spec, beat, _ := strings.Cut(state, "/")
 		return fmt.Appendf(nil, `{"spec":%q,"status":{"beat":%q}}`, spec, beat)
 	}
 	for _, tc := range []struct {
 		name   string
-		filter *filter
+		filter *Filter
 		// The changes of one object: the operation, and the body after it. L is an update that the log has lost, S one whose body
 		// the store seems to lack. The first update has the body a/1 before it.
 		changes       string
@@ -41,7 +41,7 @@ func TestIgnoredUpdates(t *testing.T) {
 		{"a change that comes and goes", ignoring, "u b/2; u a/2", "u a/1 b/2; u b/2 a/2", "a/2@2", 0},
 		{"an object that the log has lost", ignoring, "L a/2", "u a/1 a/2", "a/2@1", 0},
 		{"a body that the store lacked while it was on its way", ignoring, "u a/2; S a/2", "", "a/1@2", 1},
-		{"no updates", &filter{noUpdates: true}, "u b/2; u c/3; d", "d a/1 ", "", 2},
+		{"no updates", &Filter{noUpdates: true}, "u b/2; u c/3; d", "d a/1 ", "", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			states := map[string]string{"": ""}

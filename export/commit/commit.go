@@ -1,4 +1,6 @@
-package export
+// Package commit makes a slot's batches durable, one after another: it numbers them, gives them before-images, and leaves out ignored
+// updates. It knows what a log must be able to do for that (memory.go), and neither sessions nor streams.
+package commit
 
 import (
 	"cmp"
@@ -18,8 +20,8 @@ import (
 	"kubecdc/internal/invariant"
 )
 
-// committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all or
-// nothing), and remembers the state after it. The batches come from the queue, or from a spool (forward.go).
+// Committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all or
+// nothing), and remembers the state after it. The batches come from the queue, or from a spool.
 //
 // If isAhead, a batch is prepared while the one before is being written, whose states are before-images. Once that is durable,
 // the batch is begun, and then that is remembered. If the sink has written stubs, that comes first, and it is prepared again.
@@ -28,18 +30,18 @@ import (
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.
 //  2. A batch that depends on reads of the remembered state is written only if that state still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
-type committer struct {
-	*plan.Watched
-	numbering
-	memory     *opened
+type Committer struct {
+	Numbering
+	watchdog   *dependency.Watchdog
+	memory     *Opened
 	isAhead    bool // prepare a batch while the one before is being written: the stored state is behind the log anyway
 	images     bool // write before-images
 	provenance bool // write who and when
 	works      [2]work
-	filter     *filter        // nil if all changes are written
-	offsets    change.Offsets // to be checkpointed with the next batch, and with the offsets of its records
+	Filter     *Filter        // nil if all changes are written
+	Offsets    change.Offsets // to be checkpointed with the next batch, and with the offsets of its records
 	invariants *invariants    // in builds that verify them
-	written    func(live.Committed)
+	Written    func(live.Committed)
 
 	watermark  time.Duration                 // interval between the watermark records of a stream
 	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -56,16 +58,17 @@ type work struct {
 	err        error         // why it has failed
 }
 
-// newCommitter returns a committer that writes all changes.
-func (s *slot) newCommitter(memory *opened, epoch int64) *committer {
-	return &committer{Watched: s.Parts, numbering: numbering{s.Number, epoch, memory.Seq(), s.Config.Cluster}, memory: memory,
-		images: s.Config.Before, provenance: !s.Config.TellsWhenRead, invariants: newInvariants(), written: s.Parts.State.Committed,
-		isAhead:   s.Config.CheckpointInterval > 0 && memory.following != nil,
-		watermark: s.Config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
+// New returns a committer that writes all changes.
+func New(slot *plan.Slot, memory *Opened, epoch int64) *Committer {
+	config := &slot.Config
+	return &Committer{Numbering: Numbering{slot.Number, epoch, memory.Seq(), config.Cluster}, watchdog: slot.Parts.Watchdog, memory: memory,
+		images: config.Before, provenance: !config.TellsWhenRead, invariants: newInvariants(), Written: slot.Parts.State.Committed,
+		isAhead:   config.CheckpointInterval > 0 && memory.Following != nil,
+		watermark: config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 }
 
-// commitAll commits the queue's batches until stopped is closed and the queue is empty.
-func (c *committer) commitAll(ctx context.Context, q *batching.Queue, stopped <-chan struct{}) error {
+// CommitAll commits the queue's batches until stopped is closed and the queue is empty.
+func (c *Committer) CommitAll(ctx context.Context, q *batching.Queue, stopped <-chan struct{}) error {
 	var before *work
 	for {
 		next, err := c.collect(ctx, q, stopped, before)
@@ -87,7 +90,7 @@ func (c *committer) commitAll(ctx context.Context, q *batching.Queue, stopped <-
 }
 
 // collect prepares the queue's next batch. It returns nil if there is none, or if it could grow until the one before was written.
-func (c *committer) collect(ctx context.Context, q *batching.Queue, stopped <-chan struct{}, before *work) (*work, error) {
+func (c *Committer) collect(ctx context.Context, q *batching.Queue, stopped <-chan struct{}, before *work) (*work, error) {
 	var written chan struct{}
 	if before != nil {
 		written = before.ended
@@ -104,7 +107,7 @@ func (c *committer) collect(ctx context.Context, q *batching.Queue, stopped <-ch
 }
 
 // advance waits until a batch is written, remembers it, and begins to write the next one, unless that is nil.
-func (c *committer) advance(ctx context.Context, before, next *work) error {
+func (c *Committer) advance(ctx context.Context, before, next *work) error {
 	if <-before.ended; before.err != nil {
 		return before.err
 	}
@@ -130,8 +133,8 @@ func (c *committer) advance(ctx context.Context, before, next *work) error {
 	return err
 }
 
-// commit commits one batch.
-func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
+// Commit commits one batch.
+func (c *Committer) Commit(ctx context.Context, b *batching.Batch) error {
 	w, err := c.begin(ctx, b, nil)
 	if err != nil {
 		return err
@@ -141,14 +144,14 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 }
 
 // begin numbers and prepares a batch, which follows one that is being written, or nil. It returns nil after an error.
-func (c *committer) begin(ctx context.Context, b *batching.Batch, before *work) (*work, error) {
+func (c *Committer) begin(ctx context.Context, b *batching.Batch, before *work) (*work, error) {
 	w := &c.works[0]
 	if w == before {
 		w = &c.works[1]
 	}
 	w.queued, w.batch, w.report = b, b.Batch, live.Committed{Collect: b.Waited()}
 	c.complete(w)
-	c.next(&w.batch)
+	c.Next(&w.batch)
 	if err := c.prepare(ctx, w, before); err != nil {
 		return nil, err
 	}
@@ -160,38 +163,38 @@ func (c *committer) begin(ctx context.Context, b *batching.Batch, before *work) 
 }
 
 // prepare sets before-images, removes ignored updates, and checks that the log still has the state that the batch depends on.
-func (c *committer) prepare(ctx context.Context, w, before *work) (err error) {
+func (c *Committer) prepare(ctx context.Context, w, before *work) (err error) {
 	began, p, done := time.Now(), &w.Prepared, &w.report
-	p.Batch, p.Offsets, w.batch.Changes = &w.batch, c.offsets, w.queued.Changes
+	p.Batch, p.Offsets, w.batch.Changes = &w.batch, c.Offsets, w.queued.Changes
 	p.Find()
 	if c.images {
 		if before != nil {
 			p.Follow(&before.Prepared)
 		}
 		asked := time.Now()
-		what := fmt.Sprintf("the before-images of batch %d of slot %d", p.Seq, c.slot)
-		if err = c.Watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) }); err != nil {
+		what := fmt.Sprintf("the before-images of batch %d of slot %d", p.Seq, c.Slot)
+		if err = c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.memory.Before(ctx, p) }); err != nil {
 			return err
 		}
 		done.BeforeImages = time.Since(asked)
 	}
-	done.Ignored = p.LeaveOut(c.filter.leavesOut, c.images)
+	done.Ignored = p.LeaveOut(c.Filter.leavesOut, c.images)
 	if c.provenance {
 		w.provenance.ReadAll(p.Batch)
 	}
-	if c.memory.guard != nil {
-		err = c.memory.guard.Check(ctx, p)
+	if c.memory.Guard != nil {
+		err = c.memory.Guard.Check(ctx, p)
 	}
 	done.Prepare = time.Since(began) - done.BeforeImages
 	return err
 }
 
 // write begins to write a batch.
-func (c *committer) write(ctx context.Context, w *work) {
+func (c *Committer) write(ctx context.Context, w *work) {
 	if invariant.Verified {
-		c.invariants.verify(&w.Prepared, c.seq)
+		c.invariants.verify(&w.Prepared, c.Seq)
 	}
-	c.seq, w.ended = w.Seq, make(chan struct{})
+	c.Seq, w.ended = w.Seq, make(chan struct{})
 	go func() {
 		defer close(w.ended)
 		started := time.Now()
@@ -201,11 +204,11 @@ func (c *committer) write(ctx context.Context, w *work) {
 }
 
 // remember remembers a durable batch, whose memory then may be used again.
-func (c *committer) remember(ctx context.Context, w *work) error {
+func (c *Committer) remember(ctx context.Context, w *work) error {
 	w.report.Batch = w.Batch
-	c.written(w.report)
-	if c.memory.following != nil {
-		if err := c.memory.following.Remember(ctx, &w.Prepared); err != nil {
+	c.Written(w.report)
+	if c.memory.Following != nil {
+		if err := c.memory.Following.Remember(ctx, &w.Prepared); err != nil {
 			return err
 		}
 	}
@@ -220,9 +223,9 @@ func (c *committer) remember(ctx context.Context, w *work) error {
 }
 
 // complete fills in a batch's positions and control records.
-func (c *committer) complete(w *work) {
+func (c *Committer) complete(w *work) {
 	b, batch := w.queued, &w.batch
-	c.filter.tell(batch)
+	c.Filter.tell(batch)
 	for _, id := range slices.Sorted(maps.Keys(b.Late)) {
 		late := b.Late[id]
 		batch.Controls = append(batch.Controls, change.BehindControl(id, b.Newest[id].ResourceVersion, late.Since, late.Read))
@@ -239,21 +242,21 @@ func (c *committer) complete(w *work) {
 	}
 }
 
-// numbering numbers a slot's batches.
-type numbering struct {
-	slot    int
-	epoch   int64
-	seq     uint64 // the number of the last batch
-	cluster string
+// Numbering numbers a slot's batches.
+type Numbering struct {
+	Slot    int
+	Epoch   int64
+	Seq     uint64 // the number of the last batch
+	Cluster string
 }
 
-// next makes a batch the one after the last, with its control records.
-func (n *numbering) next(batch *change.Batch) {
-	batch.Slot, batch.Epoch, batch.Seq = n.slot, n.epoch, n.seq+1
+// Next makes a batch the one after the last, with its control records.
+func (n *Numbering) Next(batch *change.Batch) {
+	batch.Slot, batch.Epoch, batch.Seq = n.Slot, n.Epoch, n.Seq+1
 	now := time.Now().UnixMilli()
 	for i := range batch.Controls {
 		control := &batch.Controls[i]
-		control.Cluster, control.Slot, control.Epoch, control.Batch = n.cluster, n.slot, n.epoch, batch.Seq
+		control.Cluster, control.Slot, control.Epoch, control.Batch = n.Cluster, n.Slot, n.Epoch, batch.Seq
 		if control.TimeMs == 0 {
 			control.TimeMs = now
 		}

@@ -1,4 +1,4 @@
-package export
+package commit
 
 import (
 	"time"
@@ -8,21 +8,21 @@ import (
 	"kubecdc/redact"
 )
 
-// filter decides which updates are not written to the log. An object's state in the log remains the last one that was written.
+// Filter decides which updates are not written to the log. An object's state in the log remains the last one that was written.
 // The inventory has that body, and the next change that is written has it as its before-image. But the inventory gets the version
 // of the update that was left out, so that the next session knows which version the API server has.
-type filter struct {
+type Filter struct {
 	noUpdates bool
 	mask      func(stream change.StreamID) *redact.Mask // nil: all fields count
 	ignores   []string                                  // Content.Ignores
 	recorded  time.Time                                 // when the log last got ignores
 }
 
-// filter returns the slot's filter, for use by one goroutine.
-func (s *slot) filter() *filter {
-	f := &filter{noUpdates: s.Config.Content.NoUpdates, ignores: s.Config.Content.Ignores()}
-	if content := &s.Config.Content; content.NoUpdates || len(content.Ignore) > 0 {
-		f.mask = plan.Cached(func(stream change.StreamID) *redact.Mask { return s.Config.Mask(change.ResourceOf(stream)) })
+// NewFilter returns the filter of the settings, for use by one goroutine.
+func NewFilter(config *plan.Config) *Filter {
+	f := &Filter{noUpdates: config.Content.NoUpdates, ignores: config.Content.Ignores()}
+	if f.noUpdates || len(config.Content.Ignore) > 0 {
+		f.mask = plan.Cached(func(stream change.StreamID) *redact.Mask { return config.Mask(change.ResourceOf(stream)) })
 	}
 	return f
 }
@@ -32,14 +32,14 @@ const recordEvery = 30 * time.Minute
 
 // tell adds a record of what is ignored to the first batch, and to a later one now and then. A nil filter, which writes what other
 // sessions have left, knows nothing about that.
-func (f *filter) tell(b *change.Batch) {
+func (f *Filter) tell(b *change.Batch) {
 	if now := time.Now(); f != nil && now.Sub(f.recorded) >= recordEvery {
 		f.recorded, b.Controls = now, append(b.Controls, change.SettingsControl(f.ignores))
 	}
 }
 
 // leavesOut reports whether a change is not written.
-func (f *filter) leavesOut(c *change.Change) bool {
+func (f *Filter) leavesOut(c *change.Change) bool {
 	switch {
 	case c.Logged:
 		return true

@@ -1,4 +1,4 @@
-package export
+package commit
 
 import (
 	"bytes"
@@ -14,9 +14,13 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/export/inventory"
+	"kubecdc/export/plan"
 	"kubecdc/internal/slab"
 	"kubecdc/redact"
 	"kubecdc/sinks"
+	"kubecdc/source/discovery"
+	"kubecdc/test/exporttest"
 )
 
 // ahead is a run in which the sink writes each batch while the next is prepared, and sometimes fails. Or it is its model: one batch
@@ -32,11 +36,29 @@ type ahead struct {
 	last    map[batching.ObjectID]change.ResourceVersion
 }
 
+// slot is what a session knows of a slot, and its inventory.
+type slot struct {
+	plan.Slot
+	inventory inventory.Slot
+}
+
+func newSlot(t *testing.T, store checkpoint.Store, cacheBytes int64) *slot {
+	resources, err := discovery.ParsePatterns([]string{"pods", "secrets"})
+	mustDo(t, err)
+	s := &slot{Slot: plan.Slot{Parts: exporttest.Parts(store), Config: plan.Config{Cluster: "prod", Resources: resources, Slots: 1, Before: true,
+		Content: plan.Content{Secrets: redact.Hash, Key: redact.Key("a key of the tests")}}}}
+	s.inventory = inventory.Slot{
+		Settings: inventory.Settings{Bodies: true, CacheBytes: cacheBytes, Interval: time.Millisecond, CommitBytes: 1 << 20, Owns: s.Owns,
+			Redactor: plan.Cached(s.Config.BodyRedactor)},
+		Parts: inventory.Parts{Store: store, State: s.Parts.State, Watchdog: s.Parts.Watchdog, Logger: s.Parts.Logger}}
+	return s
+}
+
 const changesEach = 7 // in a batch
 
 // life returns random changes of some objects: a few in several streams are created, updated and deleted again and again.
 func life(random *rand.Rand, s *slot, n int) (all []change.Change) {
-	streams := []*change.Stream{pods, secrets, change.SnapshotOf(pods)}
+	streams := []*change.Stream{exporttest.Pods, exporttest.Secrets, change.SnapshotOf(exporttest.Pods)}
 	born := map[batching.ObjectID]int{} // the version that it was created at, or 0
 	for version := range n {
 		stream := streams[random.IntN(len(streams))]
@@ -156,14 +178,14 @@ func (a *ahead) session(s *slot, all []change.Change) error {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	defer m.Start(ctx, func(error) {})() // the next batch fails, too
 	defer cancel()
-	c := s.newCommitter(&opened{Memory: m, guard: seen{m, a}, following: m}, state.Epoch)
+	c := New(&s.Slot, &Opened{Memory: m, Guard: seen{m, a}, Following: m}, state.Epoch)
 	c.isAhead = !a.isModel
 	path, err := redact.ParsePath("status.beat")
 	mustDo(a.t, err)
 	managed, err := redact.ParsePath("metadata.managedFields")
 	mustDo(a.t, err)
 	mask := redact.NewMask([]redact.Path{path, managed})
-	c.filter = &filter{mask: func(change.StreamID) *redact.Mask { return mask }}
+	c.Filter = &Filter{mask: func(change.StreamID) *redact.Mask { return mask }}
 	q := batching.New(len(all)+1, 1<<30, batching.Limits{MaxChanges: changesEach, MaxBytes: 1 << 30})
 	a.last = map[batching.ObjectID]change.ResourceVersion{}
 	for i := range all {
@@ -185,7 +207,7 @@ func (a *ahead) session(s *slot, all []change.Change) error {
 	}
 	stopped := make(chan struct{})
 	close(stopped)
-	if err := c.commitAll(ctx, q, stopped); err != nil {
+	if err := c.CommitAll(ctx, q, stopped); err != nil {
 		return err
 	}
 	return m.Flush(ctx)
@@ -223,7 +245,7 @@ func (a *ahead) written(stream change.StreamID, key string) (last change.Resourc
 func (a *ahead) remembered() (all []string) {
 	positions, err := a.store.Streams(a.t.Context())
 	mustDo(a.t, err)
-	for _, stream := range []*change.Stream{pods, secrets} {
+	for _, stream := range []*change.Stream{exporttest.Pods, exporttest.Secrets} {
 		mustDo(a.t, a.store.Inventory(a.t.Context(), stream.ID(), func(o checkpoint.Object) error {
 			all = append(all, fmt.Sprintf("%s %s %s", stream.ID(), o.Key, o.UID))
 			written, last := a.written(stream.ID(), o.Key), a.last[batching.ObjectID{Stream: stream.ID(), Key: o.Key}]
@@ -256,9 +278,8 @@ func TestABatchIsPreparedWhileTheOneBeforeIsWritten(t *testing.T) {
 			var all []change.Change
 			for i := range runs {
 				a := &runs[i]
-				*a = ahead{t: t, random: rand.New(rand.NewPCG(seed, 2)), isModel: i == 0, store: storeAt(t)}
-				s := slotWith(t, a.store, "pods,secrets", redact.Hash)
-				s.inventory.CacheBytes, s.inventory.Interval, s.inventory.CommitBytes = cache, time.Millisecond, 1<<20
+				*a = ahead{t: t, random: rand.New(rand.NewPCG(seed, 2)), isModel: i == 0, store: exporttest.Owned(t)}
+				s := newSlot(t, a.store, cache)
 				if all == nil {
 					all = life(a.random, s, 300*changesEach+3)
 				}
@@ -287,4 +308,13 @@ func TestABatchIsPreparedWhileTheOneBeforeIsWritten(t *testing.T) {
 // without returns what is not in others.
 func without(all, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(others, s) })
+}
+
+var errKilled = errors.New("killed")
+
+func mustDo(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,4 +1,4 @@
-package export
+package commit
 
 import (
 	"fmt"
@@ -7,17 +7,18 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
+	"kubecdc/test/exporttest"
 )
 
 // Batches that violate an invariant are detected where invariants are verified.
 func TestViolatedInvariants(t *testing.T) {
 	object := func(op change.Op, uid, version string) change.Change {
-		return change.Change{Stream: pods, Op: op, Namespace: "ns", Name: "a", UID: uid, ResourceVersion: change.ResourceVersion(version)}
+		return change.Change{Stream: exporttest.Pods, Op: op, Namespace: "ns", Name: "a", UID: uid, ResourceVersion: change.ResourceVersion(version)}
 	}
 	positionAt := func(version string) []change.Position {
-		return []change.Position{{Stream: pods.ID(), ResourceVersion: change.ResourceVersion(version)}}
+		return []change.Position{{Stream: exporttest.Pods.ID(), ResourceVersion: change.ResourceVersion(version)}}
 	}
-	gap := []change.Control{{Type: change.ControlGap, Stream: pods.ID(), Gap: &change.Gap{From: "9", To: "2"}}}
+	gap := []change.Control{{Type: change.ControlGap, Stream: exporttest.Pods.ID(), Gap: &change.Gap{From: "9", To: "2"}}}
 	first := change.Batch{Seq: 1, Positions: positionAt("9"), Changes: []change.Change{object(change.Create, "u", "9")}}
 	for name, c := range map[string]struct {
 		next change.Batch

@@ -1,4 +1,4 @@
-package export
+package commit
 
 import (
 	"bytes"
@@ -80,7 +80,7 @@ func (v *invariants) change(seq uint64, c *change.Change) {
 }
 
 // remembered verifies that a log that returns its own state returns what was written: the positions and the bodies.
-func (m *logMemory) remembered(ctx context.Context, p *batching.Prepared) {
+func (m *LogMemory) remembered(ctx context.Context, p *batching.Prepared) {
 	for _, position := range p.Positions {
 		found, seen, err := m.Position(ctx, position.Stream)
 		must(err != nil || seen == (position.Ended != change.EndedRemoved) && (!seen || found.ResourceVersion == position.ResourceVersion),
