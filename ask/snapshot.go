@@ -5,13 +5,13 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export"
+	"kubecdc/export/streams"
 	"kubecdc/internal/fault"
 	"kubecdc/setup"
 )
 
 // Snapshots returns a signal for each of the streams that is exported.
-func (a *Requester) Snapshots(streams []change.Position, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
+func (a *Requester) Snapshots(streams []change.Position, p streams.SnapshotParams) (requests []checkpoint.Signal, err error) {
 	if sink := setup.SinkOf(a.Settings); p.All && !sink.SnapshotTopics {
 		return nil, fault.Usage("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name + ", which has none: leave --all out")
 	}

@@ -8,6 +8,7 @@
 //   - resharding: changes of the number of slots
 //   - batching: collecting and preparing batches
 //   - commit: making batches durable
+//   - streams: the streams of a session, signals, refusals and redaction
 //   - inventory: the state of a log that can't return it
 //   - rebuild: the recovery of a lost checkpoint
 //   - dependency: servers that do not answer

@@ -7,10 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/commit"
 	"kubecdc/export/plan"
-	"kubecdc/internal/dependency"
-	"kubecdc/internal/fault"
 )
 
 // EndedStreams returns the streams that may be forgotten.
@@ -39,26 +36,4 @@ func Forget(ctx context.Context, config plan.Config, store checkpoint.Store, str
 		return err
 	}
 	return errors.Join(store.Forget(ctx, slot, state.Epoch, stream), store.Release(ctx, slot, state.Epoch))
-}
-
-// forgetBySignal does what Forget does, in the session that owns the slot.
-func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
-	if st.newest == nil {
-		return false, nil
-	}
-	if st.reading(g.Stream) == nil {
-		err = st.memory.Forget(ctx, st.epoch, g.Stream)
-	} else {
-		err = &checkpoint.NotEndedError{Stream: g.Stream}
-	}
-	switch {
-	case fault.Is[commit.HeldBackError](err):
-		return false, nil
-	case fault.Is[*checkpoint.NotEndedError](err):
-		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: err.Error()})
-	case err != nil:
-		return false, dependency.Tag(dependency.Checkpoint, err)
-	}
-	delete(st.all, g.Stream)
-	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
 }

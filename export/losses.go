@@ -17,7 +17,7 @@ import (
 // recordLoss makes the streams of the resources that the log has lost start with a comparison. What the log lacks is written.
 // Before that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next session finds
 // the same loss and does this again. Each record ends with the stream's last position, at which the log is compared
-// (lostVersions): what happened since is read as after any interruption.
+// (streams.LostVersions): what happened since is read as after any interruption.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) error {
 	positions, err := s.Positions(ctx, o.Loss.Gone)
 	if err != nil {
@@ -49,19 +49,6 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *c
 func lossGap(p change.Position, reason, cause string) change.Control {
 	return change.GapControl(p.Stream, p.ResourceVersion, change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion),
 		From: change.UnknownVersion, To: p.ResourceVersion, Reason: reason}, cause)
-}
-
-// lostVersions returns where the log is to be compared, for those streams that it has lost records of.
-func (s *slot) lostVersions(ctx context.Context, stored []change.Position) (map[change.StreamID]change.ResourceVersion, error) {
-	if !slices.ContainsFunc(stored, func(p change.Position) bool { return p.ResourceVersion == change.UnknownVersion }) {
-		return nil, nil
-	}
-	gaps, err := checkpoint.Losses(ctx, s.Parts.Store)
-	lost := map[change.StreamID]change.ResourceVersion{}
-	for stream, gap := range gaps {
-		lost[stream] = gap.To
-	}
-	return lost, dependency.Tag(dependency.Checkpoint, err)
 }
 
 // writeControls writes a batch of control records that moves positions.

@@ -100,7 +100,7 @@ func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spo
 		return nil, nil
 	}
 	if err == nil {
-		err = sp.LeaveOut(ctx, s.refusals.refuses)
+		err = sp.LeaveOut(ctx, s.refusals.Refuses)
 	}
 	if err == nil {
 		err = s.spoolFits(ctx, sp, state.Seq)

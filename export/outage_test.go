@@ -20,6 +20,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
 	"kubecdc/export/plan"
+	"kubecdc/export/streams"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
@@ -325,7 +326,7 @@ func (o *outage) wantCompared(version change.ResourceVersion) {
 	defer o.end(m, errOther)
 	stored, err := o.slot.Positions(o.t.Context(), nil)
 	mustDo(o.t, err)
-	lost, err := o.slot.lostVersions(o.t.Context(), stored)
+	lost, err := streams.LostVersions(o.t.Context(), o.parts.Store, stored)
 	mustDo(o.t, err)
 	if lost[exporttest.Pods.ID()] != version {
 		o.t.Errorf("the log is to be compared at %v, want pods at %s; stored is %v", lost, version, stored)

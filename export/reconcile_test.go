@@ -10,6 +10,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
+	"kubecdc/export/plan"
 	"kubecdc/test/exporttest"
 	"kubecdc/test/servers"
 )
@@ -72,5 +73,33 @@ func killedInARebuild(t *testing.T, kill string) {
 	p, _, err := parts.Store.Position(t.Context(), exporttest.Pods.ID())
 	if err != nil || p.ResourceVersion.Compare(change.UnknownVersion) > 0 {
 		t.Errorf("the stream resumes from %q, %v, though the log has none of its objects", p.ResourceVersion, err)
+	}
+}
+
+// flushed counts how often it was flushed before the context had ended.
+type flushed struct {
+	commit.Following
+	times int
+}
+
+func (f *flushed) Flush(ctx context.Context) error {
+	if ctx.Err() == nil {
+		f.times++
+	}
+	return ctx.Err()
+}
+
+// When a session ends, whether it drains or fails, the checkpoint gets what the log has.
+func TestWhatIsPendingIsStoredWhenASessionEnds(t *testing.T) {
+	for _, end := range []error{nil, errKilled} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if end != nil {
+			cancel()
+		}
+		m := &flushed{}
+		if err := newSlot(0, plan.Config{}, exporttest.Parts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
+			t.Errorf("after %v the error is %v, and it was flushed %d times", end, err, m.times)
+		}
+		cancel()
 	}
 }

@@ -38,7 +38,7 @@ var endsNone = map[string]string{
 	"export.errMoreLeft":             "the session that forwards a spool reads on",
 	"export.errSpoolFull":            "the session waits",
 	"export.errSinkSilent":           "an error of the sink like any other",
-	"export.errAborted":              "the answer to a request",
+	"streams.errAborted":             "the answer to a request",
 }
 
 // Each kind of error of the packages that a session uses has a row in the table, or a reason for none.
@@ -50,7 +50,7 @@ func TestEachKindOfErrorEndsASessionInAKnownWay(t *testing.T) {
 		}
 	}
 	declared := map[string]bool{}
-	for _, dir := range []string{".", "plan", "commit", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
+	for _, dir := range []string{".", "plan", "commit", "streams", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
 		for _, name := range errorsOf(t, dir) {
 			declared[name] = true
 			if rows[name] == (endsNone[name] != "") {

@@ -16,6 +16,7 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/export/plan"
+	"kubecdc/export/streams"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/wait"
@@ -37,7 +38,7 @@ type slot struct {
 // loses no data.
 type carriedOver struct {
 	epochRaises []time.Time
-	refusals    refusals // by the sink
+	refusals    streams.Refusals // by the sink
 	inventory   inventory.Slot
 	sink        sinkState
 	slow        int                         // how often in a row the sink has answered, and was not open or took no batch in time
@@ -46,7 +47,7 @@ type carriedOver struct {
 
 func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) *slot {
 	s := &slot{Slot: plan.Slot{Number: number, Config: config, Parts: parts, Selected: selected, Logger: parts.Logger.With("slot", number)},
-		carriedOver: carriedOver{sink: unknown{}}}
+		carriedOver: carriedOver{sink: unknown{}, refusals: streams.Refusals{}}}
 	s.reopen = backoff.NewExponentialBackOff()
 	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
@@ -101,7 +102,7 @@ func (s *slot) run(ctx context.Context) error {
 // learn takes from the error of a session what the next one needs, and reports whether that is new.
 func (s *slot) learn(err error) (isNew bool) {
 	s.inventory.Learn(err)
-	return s.recordRefusals(err) || !fault.Is[*sinks.RefusedError](err)
+	return s.refusals.Record(err, s.Logger) || !fault.Is[*sinks.RefusedError](err)
 }
 
 func (s *slot) session(ctx context.Context) error {
@@ -117,8 +118,8 @@ func (s *slot) session(ctx context.Context) error {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
 	defer memory.Log.Close()
-	rules, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*storedRules, error) {
-		return s.redactCheckpoint(ctx, state.Epoch)
+	rules, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*streams.StoredRules, error) {
+		return streams.Redact(ctx, &s.Slot, state.Epoch)
 	})
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
@@ -161,7 +162,7 @@ func (s *slot) reportStreams(ctx context.Context) {
 
 // work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
 // committed, within the shutdown timeout. It does not drain if this replica steps down, because the sink does not answer then.
-func (s *slot) work(parent context.Context, epoch int64, memory *commit.Opened, rules *storedRules) error {
+func (s *slot) work(parent context.Context, epoch int64, memory *commit.Opened, rules *streams.StoredRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(sinks.WithSession(context.WithoutCancel(parent), reading))
@@ -185,13 +186,12 @@ func (s *slot) work(parent context.Context, epoch int64, memory *commit.Opened, 
 	}
 	q := batching.New(s.Config.BufferChanges, s.Config.BufferBytes, limits)
 	s.Parts.State.Buffering(s.Number, func() live.Fill { return s.fill(q, memory) })
-	streams := newStreams(s, epoch, q, memory, rules, stopReading)
 	go s.renew(writing, epoch, stopReading)
 
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		streams.run(reading)
+		streams.New(&s.Slot, s.refusals, epoch, q, memory, rules, stopReading).Run(reading)
 	}()
 	stopListening := s.listen(writing)
 	err := s.commitAll(writing, epoch, memory, q, stopped)

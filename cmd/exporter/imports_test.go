@@ -49,6 +49,7 @@ var mayImportWithin = map[string][]string{
 	"export/resharding": {"export/ownership"},
 	"export/inventory":  {"export/batching", "export/live", "export/rebuild"},
 	"export/commit":     {"export/batching", "export/inventory", "export/live", "export/plan"},
+	"export/streams":    {"export/batching", "export/commit", "export/inventory", "export/plan"},
 	"export/plan":       {"export/batching", "export/inventory", "export/live", "export/ownership"},
 
 	"sinks/encoding": {"sinks"},

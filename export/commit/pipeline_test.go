@@ -19,7 +19,6 @@ import (
 	"kubecdc/internal/slab"
 	"kubecdc/redact"
 	"kubecdc/sinks"
-	"kubecdc/source/discovery"
 	"kubecdc/test/exporttest"
 )
 
@@ -34,30 +33,14 @@ type ahead struct {
 	checked map[uint64]chan struct{} // is closed when a batch is prepared
 	again   int                      // how many batches were prepared again
 	last    map[batching.ObjectID]change.ResourceVersion
-}
-
-// slot is what a session knows of a slot, and its inventory.
-type slot struct {
-	plan.Slot
-	inventory inventory.Slot
-}
-
-func newSlot(t *testing.T, store checkpoint.Store, cacheBytes int64) *slot {
-	resources, err := discovery.ParsePatterns([]string{"pods", "secrets"})
-	mustDo(t, err)
-	s := &slot{Slot: plan.Slot{Parts: exporttest.Parts(store), Config: plan.Config{Cluster: "prod", Resources: resources, Slots: 1, Before: true,
-		Content: plan.Content{Secrets: redact.Hash, Key: redact.Key("a key of the tests")}}}}
-	s.inventory = inventory.Slot{
-		Settings: inventory.Settings{Bodies: true, CacheBytes: cacheBytes, Interval: time.Millisecond, CommitBytes: 1 << 20, Owns: s.Owns,
-			Redactor: plan.Cached(s.Config.BodyRedactor)},
-		Parts: inventory.Parts{Store: store, State: s.Parts.State, Watchdog: s.Parts.Watchdog, Logger: s.Parts.Logger}}
-	return s
+	slot    *plan.Slot
+	own     *inventory.Slot
 }
 
 const changesEach = 7 // in a batch
 
 // life returns random changes of some objects: a few in several streams are created, updated and deleted again and again.
-func life(random *rand.Rand, s *slot, n int) (all []change.Change) {
+func life(random *rand.Rand, s *plan.Slot, n int) (all []change.Change) {
 	streams := []*change.Stream{exporttest.Pods, exporttest.Secrets, change.SnapshotOf(exporttest.Pods)}
 	born := map[batching.ObjectID]int{} // the version that it was created at, or 0
 	for version := range n {
@@ -169,16 +152,16 @@ func (s seen) Check(ctx context.Context, p *batching.Prepared) error {
 }
 
 // session commits what the log lacks until something fails.
-func (a *ahead) session(s *slot, all []change.Change) error {
+func (a *ahead) session(all []change.Change) error {
 	state, err := a.store.Acquire(a.t.Context(), 0, "a", time.Minute)
 	state.New = false // there is no log to rebuild it from
 	mustDo(a.t, err)
-	m, _, _, err := s.inventory.Open(a.t.Context(), &state, &sinks.Opened{Log: a, Tail: a.tail(state.Seq), Last: uint64(len(a.log))}, a.Write)
+	m, _, _, err := a.own.Open(a.t.Context(), &state, &sinks.Opened{Log: a, Tail: a.tail(state.Seq), Last: uint64(len(a.log))}, a.Write)
 	mustDo(a.t, err)
 	ctx, cancel := context.WithCancel(a.t.Context())
 	defer m.Start(ctx, func(error) {})() // the next batch fails, too
 	defer cancel()
-	c := New(&s.Slot, &Opened{Memory: m, Guard: seen{m, a}, Following: m}, state.Epoch)
+	c := New(a.slot, &Opened{Memory: m, Guard: seen{m, a}, Following: m}, state.Epoch)
 	c.isAhead = !a.isModel
 	path, err := redact.ParsePath("status.beat")
 	mustDo(a.t, err)
@@ -279,11 +262,13 @@ func TestABatchIsPreparedWhileTheOneBeforeIsWritten(t *testing.T) {
 			for i := range runs {
 				a := &runs[i]
 				*a = ahead{t: t, random: rand.New(rand.NewPCG(seed, 2)), isModel: i == 0, store: exporttest.Owned(t)}
-				s := newSlot(t, a.store, cache)
+				a.slot = exporttest.Slot(t, a.store, "pods,secrets", redact.Hash)
+				a.own = exporttest.Inventory(a.slot, cache)
+				a.own.Interval, a.own.CommitBytes = time.Millisecond, 1<<20
 				if all == nil {
-					all = life(a.random, s, 300*changesEach+3)
+					all = life(a.random, a.slot, 300*changesEach+3)
 				}
-				for err := a.session(s, all); err != nil; err = a.session(s, all) {
+				for err := a.session(all); err != nil; err = a.session(all) {
 					if !errors.Is(err, errKilled) {
 						t.Fatal(err)
 					}

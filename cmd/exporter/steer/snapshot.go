@@ -7,7 +7,7 @@ import (
 	"kubecdc/ask"
 	"kubecdc/change"
 	"kubecdc/cmd/exporter/cli"
-	"kubecdc/export"
+	"kubecdc/export/streams"
 )
 
 const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
@@ -32,7 +32,7 @@ owner continues after the last object, with a new list.
 func NewSnapshot() *cobra.Command {
 	c := cli.WithSettings(&cobra.Command{Use: "snapshot TYPE[,TYPE...] [flags]", Long: snapshotHelp, Args: cli.Args(1, 1),
 		Short: "Read the objects of resources again, while the exporter goes on"}, cli.OfRequests)
-	var p export.SnapshotParams
+	var p streams.SnapshotParams
 	var o cli.Objects
 	o.Flags(c, "only objects with these labels")
 	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot_of.RESOURCE, instead of differences")

@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // restores informs streams that etcd was restored from a backup, by one signal to each stream. That includes streams of other
 // replicas, and streams that nobody reads now, which follow when they are read again.
-type restores struct{ *streams }
+type restores struct{ *Streams }
 
 // restoreParams are the parameters of such a signal.
 type restoreParams struct {
@@ -50,7 +50,7 @@ func (x restores) Followed(ctx context.Context, stream change.StreamID, last int
 }
 
 // restoreBySignal informs a stream that is read. The signal waits until the stream has followed.
-func (st *streams) restoreBySignal(_ context.Context, g checkpoint.Signal) (begun bool, err error) {
+func (st *Streams) restoreBySignal(_ context.Context, g checkpoint.Signal) (begun bool, err error) {
 	if r := st.reading(g.Stream); r != nil {
 		r.followRestore(g)
 	}

@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"bytes"
@@ -12,27 +12,28 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/inventory"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
 )
 
-// storedRules tracks the redaction rules under which the checkpoint stores each stream's objects.
-type storedRules struct {
-	slot     *slot
+// StoredRules tracks the redaction rules under which the checkpoint stores each stream's objects.
+type StoredRules struct {
+	slot     *plan.Slot
 	epoch    int64
 	mu       sync.Mutex
 	byStream map[change.StreamID]string
 }
 
-// redactCheckpoint applies the current rules to all objects that the checkpoint has of this slot, of streams that are no
+// Redact applies the current rules to all objects that the checkpoint has of this slot, of streams that are no
 // longer exported too. It runs after the log's tail was rolled forward, and before anything is written to the log.
-func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules, error) {
+func Redact(ctx context.Context, s *plan.Slot, epoch int64) (*StoredRules, error) {
 	byStream, err := s.Parts.Store.Redacted(ctx)
 	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
-	r := &storedRules{slot: s, epoch: epoch, byStream: byStream}
+	r := &StoredRules{slot: s, epoch: epoch, byStream: byStream}
 	var mine []change.StreamID
 	for stream, rules := range byStream {
 		if strings.HasSuffix(rules, ofAggregated) {
@@ -46,12 +47,12 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 }
 
 // apply redacts the stored objects of the streams whose rules have changed.
-func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) error {
+func (r *StoredRules) apply(ctx context.Context, streams ...change.StreamID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var changed []checkpoint.Redaction
 	for _, stream := range streams {
-		redactor, rules := r.slot.redactorOf(stream), r.slot.rulesOf(stream)
+		redactor, rules := r.redactorOf(stream), r.rulesOf(stream)
 		stored, known := r.byStream[stream]
 		oldRules, _ := strings.CutSuffix(stored, ofAggregated)
 		now := checkpoint.Redaction{Stream: stream, Rules: rules + r.origin(stream, stored)}
@@ -59,7 +60,7 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 			continue
 		}
 		if rules != oldRules {
-			now.Rewrite = r.slot.rewriteOf(stream)
+			now.Rewrite = r.rewriteOf(stream)
 		}
 		changed = append(changed, now)
 		if known && rules != oldRules {
@@ -86,7 +87,7 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 const ofAggregated = "; aggregated"
 
 // origin returns the end of a stream's rules text. As long as nothing else is found out, the end remains as it was.
-func (r *storedRules) origin(stream change.StreamID, stored string) string {
+func (r *StoredRules) origin(stream change.StreamID, stored string) string {
 	aggregated, known := r.slot.Parts.Server.Aggregated(change.ResourceOf(stream).Group)
 	if aggregated || !known && strings.HasSuffix(stored, ofAggregated) {
 		return ofAggregated
@@ -98,17 +99,17 @@ func (r *storedRules) origin(stream change.StreamID, stored string) string {
 const withoutBodies = "; no bodies"
 
 // rewriteOf returns how the bodies of a stream follow its rules.
-func (s *slot) rewriteOf(stream change.StreamID) inventory.Redactor {
-	if !s.Config.Before {
+func (r *StoredRules) rewriteOf(stream change.StreamID) inventory.Redactor {
+	if !r.slot.Config.Before {
 		return func(string, []byte) []byte { return nil }
 	}
-	return s.Config.BodyRedactor(stream)
+	return r.slot.Config.BodyRedactor(stream)
 }
 
 // rulesOf returns the start of a stream's rules text: by which rules it is redacted, and whether bodies are stored.
-func (s *slot) rulesOf(stream change.StreamID) string {
-	rules := s.redactorOf(stream).String()
-	if !s.Config.Before {
+func (r *StoredRules) rulesOf(stream change.StreamID) string {
+	rules := r.redactorOf(stream).String()
+	if !r.slot.Config.Before {
 		rules += withoutBodies
 	}
 	return rules
@@ -118,7 +119,7 @@ func (s *slot) rulesOf(stream change.StreamID) string {
 // writes the objects of which more is exported now than the log has. Where bodies can't be compared, a warning says so. After
 // KUBECDC_BEFORE=none the same snapshot makes the checkpoint store the bodies (reflector.Snapshot). Updates and deletions before
 // it have no before-images.
-func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, now string) error {
+func (r *StoredRules) loosen(ctx context.Context, stream change.StreamID, was, now string) error {
 	s, resource := r.slot, change.ResourceOf(stream)
 	had, lacked := strings.CutSuffix(was, withoutBodies)
 	has, without := strings.CutSuffix(now, withoutBodies)
@@ -138,7 +139,7 @@ func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, n
 
 // requestSnapshot asks for a snapshot, unless one was already asked for. That happens before the new rules are stored, so a crash
 // in between loses nothing.
-func (r *storedRules) requestSnapshot(ctx context.Context, stream change.StreamID) error {
+func (r *StoredRules) requestSnapshot(ctx context.Context, stream change.StreamID) error {
 	params, err := json.Marshal(SnapshotParams{})
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func (r *storedRules) requestSnapshot(ctx context.Context, stream change.StreamI
 	return err
 }
 
-func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.Redactor) {
+func (r *StoredRules) logChange(stream change.StreamID, was string, now *redact.Redactor) {
 	if was, _ = strings.CutSuffix(was, withoutBodies); was == now.String() {
 		return
 	}
@@ -171,6 +172,6 @@ func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.
 }
 
 // redactorOf returns a stream's redactor, or nil if its objects are exported in full.
-func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
-	return s.Config.Redactor(change.ResourceOf(stream))
+func (r *StoredRules) redactorOf(stream change.StreamID) *redact.Redactor {
+	return r.slot.Config.Redactor(change.ResourceOf(stream))
 }

@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"context"
@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/commit"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/fault"
 	"kubecdc/source/discovery"
 )
 
@@ -16,7 +20,7 @@ import (
 // is that the settings do not select them any more. Then one record says that the stream has ended, and its position and objects
 // are retained. As long as it is unknown which reason applies, nothing is done.
 
-func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection, p change.Position) error {
+func (st *Streams) endIfKnown(ctx context.Context, selection discovery.Selection, p change.Position) error {
 	s := change.ParseStream(p.Stream)
 	fate, err := discovery.FateDeselected, error(nil)
 	if p.Ended == "" || selection.MayHave(s.Resource) { // otherwise the log already has the stream's end
@@ -40,7 +44,7 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 	return err
 }
 
-func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
+func (st *Streams) endDeselected(ctx context.Context, p change.Position) error {
 	cause := "no longer selected: " + st.slot.Config.Selectors()
 	st.slot.Logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, "+
 		"or until \"exporter forget\"", "stream", p.Stream, "reason", cause)
@@ -53,7 +57,7 @@ func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
 }
 
 // endRemoved runs a stream whose resource was removed: it emits the deletion of each object in the inventory, and ends.
-func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
+func (st *Streams) endRemoved(ctx context.Context, s *change.Stream) error {
 	r, err := st.resourceAsStored(ctx, s)
 	if err == nil {
 		st.start(ctx, s.As(r), false)
@@ -63,7 +67,7 @@ func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 }
 
 // resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
-func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (change.Resource, error) {
+func (st *Streams) resourceAsStored(ctx context.Context, s *change.Stream) (change.Resource, error) {
 	r, first, stop := s.Resource, "", errors.New("stop after the first object")
 	err := st.memory.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
 		first = key
@@ -90,8 +94,30 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	return r, nil
 }
 
+// forgetBySignal does what export.Forget does, in the session that owns the slot.
+func (st *Streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
+	if st.newest == nil {
+		return false, nil
+	}
+	if st.reading(g.Stream) == nil {
+		err = st.memory.Forget(ctx, st.epoch, g.Stream)
+	} else {
+		err = &checkpoint.NotEndedError{Stream: g.Stream}
+	}
+	switch {
+	case fault.Is[commit.HeldBackError](err):
+		return false, nil
+	case fault.Is[*checkpoint.NotEndedError](err):
+		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: err.Error()})
+	case err != nil:
+		return false, dependency.Tag(dependency.Checkpoint, err)
+	}
+	delete(st.all, g.Stream)
+	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
+}
+
 // setRemovalUnknown reports why it is unknown whether a stream's resource was removed, or nil when it is known.
-func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
+func (st *Streams) setRemovalUnknown(id change.StreamID, err error) {
 	if st.slot.Parts.State.RemovalUnknown(st.slot.Number, id, err) && err != nil {
 		st.slot.Logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
 	}

@@ -1,6 +1,7 @@
-package export
+package streams
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +17,9 @@ import (
 // durable.
 func TestASignalOfAnUnknownKindFails(t *testing.T) {
 	store := exporttest.Owned(t)
-	s := newSlot(0, plan.Config{Slots: 1, LeaseDuration: time.Minute}, exporttest.Parts(store), nil)
+	s := &plan.Slot{Config: plan.Config{Slots: 1, LeaseDuration: time.Minute}, Parts: exporttest.Parts(store), Logger: slog.New(slog.DiscardHandler)}
 	q := batching.New(10, 1000, batching.Limits{MaxChanges: 10, MaxBytes: 1000})
-	st := newStreams(s, 1, q, nil, &storedRules{slot: s, epoch: 1}, nil)
+	st := New(s, nil, 1, q, nil, &StoredRules{slot: s, epoch: 1}, nil)
 	id, err := store.AddSignal(t.Context(), checkpoint.Signal{Kind: "sing", Stream: "pods"})
 	mustDo(t, err)
 	for range 2 {

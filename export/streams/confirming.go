@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type confirming struct {
 }
 
 // confirm waits for a sign of life, if one is due and nobody waits for it.
-func (st *streams) confirm(ctx context.Context) {
+func (st *Streams) confirm(ctx context.Context) {
 	c, watched := &st.confirming, map[change.StreamID]*beingRead{}
 	if c.busy.Swap(true) {
 		return

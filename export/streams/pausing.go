@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func pausedBy(g checkpoint.Signal) error {
 }
 
 // loadPaused finds the streams that are paused, before any stream is read.
-func (st *streams) loadPaused(ctx context.Context) (err error) {
+func (st *Streams) loadPaused(ctx context.Context) (err error) {
 	st.open, err = st.openSignals(ctx)
 	for _, g := range st.open {
 		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused(g.Stream) == nil {
@@ -31,7 +31,7 @@ func (st *streams) loadPaused(ctx context.Context) (err error) {
 	return err
 }
 
-func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
+func (st *Streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
 	if other := st.paused(g.Stream); other != nil {
 		return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "paused already, by " + nameOf(other.signal)})
 	}
@@ -54,7 +54,7 @@ func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begu
 }
 
 // stop stops reading a stream, and returns its position.
-func (st *streams) stop(ctx context.Context, id change.StreamID) (change.ResourceVersion, error) {
+func (st *Streams) stop(ctx context.Context, id change.StreamID) (change.ResourceVersion, error) {
 	if r := st.reading(id); r != nil {
 		r.cancel()
 		<-r.done
@@ -66,7 +66,7 @@ func (st *streams) stop(ctx context.Context, id change.StreamID) (change.Resourc
 
 // resumeBySignal continues a paused stream. It waits until the pause is durable: what was read before the pause must be in the
 // checkpoint when the stream reads its position there.
-func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
+func (st *Streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
 	paused := st.paused(g.Stream)
 	if paused == nil {
 		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not paused"})
@@ -78,7 +78,7 @@ func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (beg
 }
 
 // resume continues a paused stream. asked is the signal that asks for it, or nil if the pause is aborted.
-func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *checkpoint.Signal) error {
+func (st *Streams) resume(ctx context.Context, pause checkpoint.Signal, asked *checkpoint.Signal) error {
 	p, stored, err := st.memory.Position(ctx, pause.Stream)
 	if err != nil {
 		return err

@@ -1,37 +1,23 @@
-package export
+package streams
 
 import (
 	"context"
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
+	"kubecdc/export/inventory"
 	"kubecdc/export/plan"
 	"kubecdc/redact"
 	"kubecdc/sinks"
-	"kubecdc/source/discovery"
 	"kubecdc/test/checkpointtest"
 	"kubecdc/test/exporttest"
 )
 
 const plainSecret = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"Y2FuYXJ5"}}`
-
-func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redact.Mode) *slot {
-	t.Helper()
-	patterns, err := discovery.ParsePatterns(strings.Split(resources, ","))
-	mustDo(t, err)
-	config := plan.Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: plan.Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
-	server, err := discovery.Connect(&rest.Config{Host: "http://nobody"})
-	mustDo(t, err)
-	parts := exporttest.Parts(store)
-	parts.Server = server
-	return newSlot(0, config, parts, nil)
-}
 
 // storePlain commits the plain Secret, as an owner without redaction does.
 func storePlain(t *testing.T, store checkpoint.Store, seq uint64) {
@@ -61,14 +47,14 @@ func TestTheCheckpointIsRedacted(t *testing.T) {
 		{"secrets", redact.Plain, `"k":"hmac-sha256:`},
 		{"*", redact.Plain, `"metadata":{"name":"a"}}`},
 	} {
-		if _, err := slotWith(t, store, step.resources, step.mode).redactCheckpoint(t.Context(), 1); err != nil {
+		if _, err := Redact(t.Context(), exporttest.Slot(t, store, step.resources, step.mode), 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := storedBody(t, store); !strings.Contains(got, step.want) {
 			t.Errorf("%s, %s: the checkpoint has %s, want %s", step.resources, step.mode, got, step.want)
 		}
 	}
-	if _, err := slotWith(t, store, "secrets", redact.Hash).redactCheckpoint(t.Context(), 7); err == nil {
+	if _, err := Redact(t.Context(), exporttest.Slot(t, store, "secrets", redact.Hash), 7); err == nil {
 		t.Error("an owner of another epoch can redact the checkpoint")
 	}
 }
@@ -78,9 +64,9 @@ func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
 	store := exporttest.Owned(t)
 	storePlain(t, store, 1)
 	for _, before := range []bool{true, false, true} {
-		s := slotWith(t, store, "secrets", redact.Plain)
+		s := exporttest.Slot(t, store, "secrets", redact.Plain)
 		s.Config.Before = before
-		if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
+		if _, err := Redact(t.Context(), s, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := storedBody(t, store); before && got != plainSecret || !before && got != "" {
@@ -115,9 +101,9 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 			store := exporttest.Owned(t)
 			storePlain(t, store, 1)
 			for i, mode := range []redact.Mode{c.first, c.then, c.then} {
-				s := slotWith(t, store, c.resources, mode)
+				s := exporttest.Slot(t, store, c.resources, mode)
 				s.Config.Before = i >= c.without
-				if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
+				if _, err := Redact(t.Context(), s, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -133,10 +119,9 @@ func TestLooserRulesAskForASnapshot(t *testing.T) {
 // that was cached with the second update is a base again.
 func TestAForgottenRedactionIsNoBase(t *testing.T) {
 	store := exporttest.Owned(t)
-	s := slotWith(t, store, "secrets", redact.Hash)
+	s := exporttest.Slot(t, store, "secrets", redact.Hash)
 	storePlain(t, store, 1)
-	s.inventory.CacheBytes = 1 << 20
-	c, _ := committerOf(t, s)
+	c, _ := committerOf(t, s, exporttest.Inventory(s, 1<<20))
 	for n, state := range []string{"one", "two", "three"} {
 		updated := change.Change{Op: change.Update, Stream: exporttest.Secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 2)),
 			After: []byte(strings.Replace(plainSecret, "Y2FuYXJ5", state, 1))}
@@ -158,12 +143,13 @@ func TestAForgottenRedactionIsNoBase(t *testing.T) {
 // exported.
 func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	store := exporttest.Owned(t)
-	s := slotWith(t, store, "secrets", redact.Hash)
-	if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
+	s := exporttest.Slot(t, store, "secrets", redact.Hash)
+	if _, err := Redact(t.Context(), s, 1); err != nil {
 		t.Fatal(err)
 	}
 	storePlain(t, store, 1)
-	c, log := committerOf(t, s)
+	own := exporttest.Inventory(s, 0)
+	c, log := committerOf(t, s, own)
 	deleted := change.Change{Op: change.Delete, Stream: exporttest.Secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	mustDo(t, c.Commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}))
 	if got := log.before; !strings.Contains(got, `"k":"hmac-sha256:`) {
@@ -173,19 +159,19 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	tail := func(_ context.Context, visit func(*sinks.Recovered) error) error {
 		return visit(&sinks.Recovered{Batch: change.Batch{Epoch: 1, Seq: 3, Changes: []change.Change{created}}})
 	}
-	_, _, _, err := s.inventory.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 2}, &sinks.Opened{Tail: tail}, nil)
+	_, _, _, err := own.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 2}, &sinks.Opened{Tail: tail}, nil)
 	if got := storedBody(t, store); err != nil || !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("a batch that is rolled forward leaves %s, %v", got, err)
 	}
 }
 
 // committerOf writes to a log that only has the last state before.
-func committerOf(t *testing.T, s *slot) (*commit.Committer, *lastBefore) {
+func committerOf(t *testing.T, s *plan.Slot, own *inventory.Slot) (*commit.Committer, *lastBefore) {
 	t.Helper()
 	log := &lastBefore{}
-	m, _, _, err := s.inventory.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 1}, &sinks.Opened{Log: log, Tail: sinks.NoTail}, log.Write)
+	m, _, _, err := own.Open(t.Context(), &checkpoint.SlotState{Epoch: 1, Seq: 1}, &sinks.Opened{Log: log, Tail: sinks.NoTail}, log.Write)
 	mustDo(t, err)
-	return commit.New(&s.Slot, &commit.Opened{Memory: m, Guard: m, Following: m}, 1), log
+	return commit.New(s, &commit.Opened{Memory: m, Guard: m, Following: m}, 1), log
 }
 
 type lastBefore struct {
@@ -198,30 +184,9 @@ func (l *lastBefore) Write(_ context.Context, b *change.Batch) (change.Offsets, 
 	return nil, nil
 }
 
-// flushed counts how often it was flushed before the context had ended.
-type flushed struct {
-	commit.Following
-	times int
-}
-
-func (f *flushed) Flush(ctx context.Context) error {
-	if ctx.Err() == nil {
-		f.times++
-	}
-	return ctx.Err()
-}
-
-// When a session ends, whether it drains or fails, the checkpoint gets what the log has.
-func TestWhatIsPendingIsStoredWhenASessionEnds(t *testing.T) {
-	for _, end := range []error{nil, errKilled} {
-		ctx, cancel := context.WithCancel(t.Context())
-		if end != nil {
-			cancel()
-		}
-		m := &flushed{}
-		if err := newSlot(0, plan.Config{}, exporttest.Parts(nil), nil).finish(ctx, m, end); err != end || m.times != 1 {
-			t.Errorf("after %v the error is %v, and it was flushed %d times", end, err, m.times)
-		}
-		cancel()
+func mustDo(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

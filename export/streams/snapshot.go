@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"context"
@@ -46,11 +46,11 @@ func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswe
 }
 
 // acceptsSnapshots returns an error if the sink does not accept the records of a snapshot.
-func (st *streams) acceptsSnapshots(s *change.Stream) error {
+func (st *Streams) acceptsSnapshots(s *change.Stream) error {
 	if !st.slot.Config.SnapshotTopics {
 		return errors.New("all objects are written to a topic of their own, and this exporter's sink has no topics")
 	}
-	if r := st.slot.refusals.refusalOf(change.SnapshotOf(s).Resource); r != nil {
+	if r := st.refusals.refusalOf(change.SnapshotOf(s).Resource); r != nil {
 		return r.Err
 	}
 	return nil

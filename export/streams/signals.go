@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"context"
@@ -21,26 +21,26 @@ import (
 const signalInterval = 2 * time.Second
 
 type signalKind struct {
-	// now does it at once, in the goroutine of streams.run. It reports false if the signal has to wait.
-	now func(st *streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
+	// now does it at once, in the goroutine of Streams.Run. It reports false if the signal has to wait.
+	now func(st *Streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
 	// work does it in a goroutine of its own while the stream is read, until the context ends. Its result is the answer, and the
 	// signal is completed. An error fails the signal, unless the context has ended: then the signal is still open.
 	work func(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error)
 }
 
 var signalKinds = map[change.SignalKind]signalKind{
-	change.SignalPause:    {now: (*streams).pauseBySignal},
-	change.SignalForget:   {now: (*streams).forgetBySignal},
-	change.SignalResume:   {now: (*streams).resumeBySignal},
+	change.SignalPause:    {now: (*Streams).pauseBySignal},
+	change.SignalForget:   {now: (*Streams).forgetBySignal},
+	change.SignalResume:   {now: (*Streams).resumeBySignal},
 	change.SignalSnapshot: {work: snapshotBySignal},
 	change.SignalRepair:   {work: repairBySignal},
-	change.SignalRestore:  {now: (*streams).restoreBySignal},
+	change.SignalRestore:  {now: (*Streams).restoreBySignal},
 }
 
 // signalJob is a signal that this session works on.
 type signalJob struct {
 	checkpoint.Signal
-	streams  *streams
+	streams  *Streams
 	stream   *beingRead // the stream during whose reading the work is done, or nil if the signal's kind is handled at once
 	cancel   context.CancelCauseFunc
 	version  change.ResourceVersion // for the control records; may be empty
@@ -53,7 +53,7 @@ type signalJob struct {
 var errAborted = errors.New("aborted")
 
 // followSignals finds the open signals, begins those that are new, and aborts those that the user has withdrawn.
-func (st *streams) followSignals(ctx context.Context) error {
+func (st *Streams) followSignals(ctx context.Context) error {
 	open, err := st.openSignals(ctx)
 	if err != nil {
 		st.slot.Logger.Debug("failed to read the signals; trying again", "in", signalInterval, "error", err)
@@ -84,7 +84,7 @@ func (st *streams) followSignals(ctx context.Context) error {
 	return nil
 }
 
-func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, err error) {
+func (st *Streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, err error) {
 	ctx, cancel := context.WithTimeout(ctx, st.slot.Config.CheckpointTimeout())
 	defer cancel()
 	all, err := st.slot.Parts.Store.Signals(ctx, true)
@@ -96,12 +96,12 @@ func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, e
 	return mine, dependency.Tag(dependency.Checkpoint, err)
 }
 
-func (st *streams) newJob(g checkpoint.Signal) *signalJob {
+func (st *Streams) newJob(g checkpoint.Signal) *signalJob {
 	return &signalJob{Signal: g, streams: st, cancel: func(error) {}}
 }
 
 // begin begins a signal. It returns nil if the signal has to wait or has ended.
-func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, error) {
+func (st *Streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, error) {
 	j := st.newJob(g)
 	kind, known := signalKinds[g.Kind]
 	switch {
@@ -137,7 +137,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 }
 
 // hasJob reports whether the session works on another signal of the stream: they are done one after another.
-func (st *streams) hasJob(stream change.StreamID) bool {
+func (st *Streams) hasJob(stream change.StreamID) bool {
 	for _, j := range st.jobs {
 		if j.Stream == stream && j.stream != nil && !j.ended.Load() {
 			return true
@@ -173,7 +173,7 @@ func (j *signalJob) run(session context.Context, kind signalKind) {
 	})
 }
 
-func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.Signal) error {
+func (st *Streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.Signal) error {
 	switch {
 	case !g.Abort:
 		return nil
@@ -184,13 +184,13 @@ func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.
 	return nil
 }
 
-func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
+func (st *Streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
 	err := st.slot.Parts.Store.AnswerSignal(ctx, st.slot.Number, st.epoch, id, a)
 	return dependency.Tag(dependency.Checkpoint, err)
 }
 
 // answerDurable returns what an item calls once it is durable, to answer a signal. A signal that has ended needs no answer.
-func (st *streams) answerDurable(id int64, a checkpoint.SignalAnswer) func(context.Context) error {
+func (st *Streams) answerDurable(id int64, a checkpoint.SignalAnswer) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := st.answer(ctx, id, a)
 		failpoint.Hit(failpoint.SignalAnswered)

@@ -1,8 +1,9 @@
-package export
+package streams
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -16,9 +17,9 @@ import (
 // positions remain, and they resume once the sink would accept their records again. The changes that happened meanwhile are
 // recovered as after any stop.
 
-// refusals are a slot's refusals, by their place in the log. After a refusal has ended it remains here, so that its backoff
+// Refusals are a slot's refusals, by their place in the log. After a refusal has ended it remains here, so that its backoff
 // continues if the sink refuses the same again.
-type refusals map[string]*refusal
+type Refusals map[string]*refusal
 
 type refusal struct {
 	sinks.Refusal
@@ -28,27 +29,24 @@ type refusal struct {
 	next   time.Time // the time of the next probe
 }
 
-// recordRefusals records what the sink refuses, and reports whether anything is new. If so, the next session, which leaves these
+// Record records what the sink refuses, and reports whether anything is new. If so, the next session, which leaves these
 // streams out, can start at once.
-func (s *slot) recordRefusals(err error) (isNew bool) {
+func (rs Refusals) Record(err error, log *slog.Logger) (isNew bool) {
 	refused, isRefusal := errors.AsType[*sinks.RefusedError](err)
 	if !isRefusal {
 		return false
 	}
-	if s.refusals == nil {
-		s.refusals = refusals{}
-	}
 	for _, r := range refused.Refusals {
-		if s.refusals.add(r) {
+		if rs.add(r) {
 			isNew = true
-			s.Logger.Error("the sink refuses the records of a resource: its streams are paused, the others continue",
+			log.Error("the sink refuses the records of a resource: its streams are paused, the others continue",
 				"place", r.Place, "error", r.Err)
 		}
 	}
 	return isNew
 }
 
-func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
+func (rs Refusals) add(refused sinks.Refusal) (isNew bool) {
 	r := rs[refused.Place]
 	if r != nil && r.ended.IsZero() {
 		return false
@@ -69,7 +67,7 @@ func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
 func (r *refusal) postpone() { r.next = time.Now().Add(r.delays.NextBackOff()) }
 
 // refusalOf returns the refusal of a resource's records, or nil if they are accepted.
-func (rs refusals) refusalOf(resource change.Resource) *refusal {
+func (rs Refusals) refusalOf(resource change.Resource) *refusal {
 	for _, r := range rs {
 		if r.ended.IsZero() && r.Refuses(resource) {
 			return r
@@ -78,13 +76,13 @@ func (rs refusals) refusalOf(resource change.Resource) *refusal {
 	return nil
 }
 
-// refuses reports whether the records of a stream are refused.
-func (rs refusals) refuses(id change.StreamID) bool {
+// Refuses reports whether the records of a stream are refused.
+func (rs Refusals) Refuses(id change.StreamID) bool {
 	return rs.refusalOf(change.ResourceOf(id)) != nil
 }
 
 // due returns a channel that fires when the next probe is due. It returns nil if nothing is refused.
-func (rs refusals) due() <-chan time.Time {
+func (rs Refusals) due() <-chan time.Time {
 	var first time.Time
 	for _, r := range rs {
 		if r.ended.IsZero() && (first.IsZero() || r.next.Before(first)) {
@@ -98,7 +96,7 @@ func (rs refusals) due() <-chan time.Time {
 }
 
 // refuse leaves a stream out of the session, and writes a stream-error record.
-func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) error {
+func (st *Streams) refuse(ctx context.Context, id change.StreamID, r *refusal) error {
 	st.all[id] = refusedBySink{}
 	st.leaveOut(id, change.StateRefused, r.Err)
 	p, _, err := st.memory.Position(ctx, id)
@@ -108,7 +106,7 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 	return st.send(ctx, change.StreamErrorControl(id, p.ResourceVersion, r.Err.Error(), r.since), nil)
 }
 
-func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
+func (st *Streams) refusedBy(r *refusal) (ids []change.StreamID) {
 	for id, s := range st.all {
 		if _, refused := s.(refusedBySink); refused && r.Refuses(change.ResourceOf(id)) {
 			ids = append(ids, id)
@@ -120,9 +118,9 @@ func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
 const refusalProbeTimeout = 10 * time.Second
 
 // probeRefusals probes the refusals that are due, and resumes the streams whose records the sink would accept.
-func (st *streams) probeRefusals(ctx context.Context) error {
+func (st *Streams) probeRefusals(ctx context.Context) error {
 	resumed := false
-	for _, r := range st.slot.refusals {
+	for _, r := range st.refusals {
 		if !r.ended.IsZero() || time.Now().Before(r.next) {
 			continue
 		}
@@ -147,7 +145,7 @@ func (st *streams) probeRefusals(ctx context.Context) error {
 	return st.applyAgain(ctx)
 }
 
-func (st *streams) stillRefused(r *refusal, err error) {
+func (st *Streams) stillRefused(r *refusal, err error) {
 	r.postpone()
 	if r.Err.Error() != err.Error() {
 		st.slot.Logger.Warn("the sink still refuses the records of a resource", "place", r.Place, "error", err)
@@ -158,7 +156,7 @@ func (st *streams) stillRefused(r *refusal, err error) {
 	}
 }
 
-func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
+func (st *Streams) endRefusal(ctx context.Context, r *refusal) error {
 	r.ended = time.Now()
 	st.slot.Logger.Info("the sink accepts the records of a resource again: its streams resume", "place", r.Place,
 		"after", r.ended.Sub(r.since).Round(time.Second).String())

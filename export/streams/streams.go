@@ -1,4 +1,6 @@
-package export
+// Package streams runs the streams of one slot for one session. It follows the selection and the signals, and leaves out what is paused
+// or refused. It puts what is read into a queue, and does not know how batches are written.
+package streams
 
 import (
 	"cmp"
@@ -12,27 +14,29 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
 
-// streams runs the streams of one slot for one session, and follows the selection.
-type streams struct {
-	slot   *slot
-	queue  *batching.Queue
-	epoch  int64
-	memory *commit.Opened
-	rules  *storedRules
-	fail   context.CancelCauseFunc                    // ends the session
-	all    map[change.StreamID]streamState            // does not have streams that have ended or have not begun
-	open   []checkpoint.Signal                        // the open signals, when they were last read
-	jobs   map[int64]*signalJob                       // the jobs of the signals that were begun (signals.go)
-	newest *discovery.Selection                       // nil if none was followed yet
-	lost   map[change.StreamID]change.ResourceVersion // where the log is to be compared (lostVersions)
-	stored []change.StreamID                          // the selected streams in the checkpoint, or nil if none were recorded yet
-	wg     sync.WaitGroup
+// Streams are the streams of one slot, in one session.
+type Streams struct {
+	slot     *plan.Slot
+	refusals Refusals
+	queue    *batching.Queue
+	epoch    int64
+	memory   *commit.Opened
+	rules    *StoredRules
+	fail     context.CancelCauseFunc                    // ends the session
+	all      map[change.StreamID]streamState            // does not have streams that have ended or have not begun
+	open     []checkpoint.Signal                        // the open signals, when they were last read
+	jobs     map[int64]*signalJob                       // the jobs of the signals that were begun (signals.go)
+	newest   *discovery.Selection                       // nil if none was followed yet
+	lost     map[change.StreamID]change.ResourceVersion // where the log is to be compared (LostVersions)
+	stored   []change.StreamID                          // the selected streams in the checkpoint, or nil if none were recorded yet
+	wg       sync.WaitGroup
 
 	confirming confirming
 }
@@ -61,23 +65,26 @@ func (*pausedByUser) isStreamState() {}
 func (refusedBySink) isStreamState() {}
 func (undecided) isStreamState()     {}
 
-func newStreams(s *slot, epoch int64, q *batching.Queue, m *commit.Opened, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, epoch: epoch, queue: q, memory: m, rules: rules, fail: fail, all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
-		confirming: confirming{queue: q, every: cmp.Or(s.Config.Limits.Watermark, time.Minute) / 6}}
+// New returns the streams of a slot's session, which calls fail if it is to end.
+func New(slot *plan.Slot, refusals Refusals, epoch int64, q *batching.Queue, m *commit.Opened, rules *StoredRules,
+	fail context.CancelCauseFunc) *Streams {
+	return &Streams{slot: slot, refusals: refusals, epoch: epoch, queue: q, memory: m, rules: rules, fail: fail,
+		all: map[change.StreamID]streamState{}, jobs: map[int64]*signalJob{},
+		confirming: confirming{queue: q, every: cmp.Or(slot.Config.Limits.Watermark, time.Minute) / 6}}
 }
 
-func (st *streams) reading(id change.StreamID) *beingRead {
+func (st *Streams) reading(id change.StreamID) *beingRead {
 	r, _ := st.all[id].(*beingRead)
 	return r
 }
 
-func (st *streams) paused(id change.StreamID) *pausedByUser {
+func (st *Streams) paused(id change.StreamID) *pausedByUser {
 	p, _ := st.all[id].(*pausedByUser)
 	return p
 }
 
 // reconsider removes a stream's state. The next selection that is followed decides what becomes of the stream.
-func (st *streams) reconsider(id change.StreamID, position change.Position, stored bool) {
+func (st *Streams) reconsider(id change.StreamID, position change.Position, stored bool) {
 	if stored {
 		st.all[id] = undecided{position}
 	} else {
@@ -85,8 +92,8 @@ func (st *streams) reconsider(id change.StreamID, position change.Position, stor
 	}
 }
 
-// run follows the selection until the context ends, and returns when every stream has stopped.
-func (st *streams) run(ctx context.Context) {
+// Run follows the selection until the context ends, and returns when every stream has stopped.
+func (st *Streams) Run(ctx context.Context) {
 	signals, confirm := time.NewTicker(signalInterval), time.NewTicker(confirmTick)
 	defer signals.Stop()
 	defer confirm.Stop()
@@ -102,7 +109,7 @@ func (st *streams) run(ctx context.Context) {
 		} else {
 			select {
 			case <-changed:
-			case <-st.slot.refusals.due():
+			case <-st.refusals.due():
 				err = st.probeRefusals(ctx)
 			case <-signals.C:
 				err = st.followSignals(ctx)
@@ -122,7 +129,7 @@ func (st *streams) run(ctx context.Context) {
 // apply starts new streams, updates those that are read to what the API server serves now, and ends unselected ones. A selection
 // may overlap with a stream that was not there at the start. For example, a rebuild may have found that stream, or another
 // process may have other settings.
-func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
+func (st *Streams) apply(ctx context.Context, selection discovery.Selection) error {
 	stored, err := st.memory.Positions(ctx)
 	if err != nil {
 		return err
@@ -131,7 +138,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		return err
 	}
 	if st.newest == nil {
-		if st.lost, err = st.slot.lostVersions(ctx, stored); err != nil {
+		if st.lost, err = LostVersions(ctx, st.slot.Parts.Store, stored); err != nil {
 			return err
 		}
 	}
@@ -180,7 +187,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 }
 
 // holdBack leaves streams out of the session.
-func (st *streams) holdBack(streams []*change.Stream, why error) {
+func (st *Streams) holdBack(streams []*change.Stream, why error) {
 	for _, s := range streams {
 		st.all[s.ID()] = refusedBySink{}
 		st.leaveOut(s.ID(), change.StateRefused, why)
@@ -188,11 +195,11 @@ func (st *streams) holdBack(streams []*change.Stream, why error) {
 }
 
 // unknown returns the streams of a selection that are to begin.
-func (st *streams) unknown(selection discovery.Selection, stored []change.Position) (all []*change.Stream) {
+func (st *Streams) unknown(selection discovery.Selection, stored []change.Position) (all []*change.Stream) {
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.Config.StreamsOf(r) {
 			id := s.ID()
-			if st.slot.Owns(id) && st.all[id] == nil && st.slot.refusals.refusalOf(r) == nil &&
+			if st.slot.Owns(id) && st.all[id] == nil && st.refusals.refusalOf(r) == nil &&
 				!slices.ContainsFunc(stored, func(p change.Position) bool { return p.Stream == id }) {
 				all = append(all, s)
 			}
@@ -202,7 +209,7 @@ func (st *streams) unknown(selection discovery.Selection, stored []change.Positi
 }
 
 // record stores which streams are selected. The checkpoint knows nothing else about a stream that was never listed.
-func (st *streams) record(ctx context.Context, selected []change.StreamID) error {
+func (st *Streams) record(ctx context.Context, selected []change.StreamID) error {
 	if st.stored != nil && slices.Equal(st.stored, selected) {
 		return nil
 	}
@@ -214,7 +221,7 @@ func (st *streams) record(ctx context.Context, selected []change.StreamID) error
 }
 
 // applyAgain applies the newest selection again, because a stream's state has changed.
-func (st *streams) applyAgain(ctx context.Context) error {
+func (st *Streams) applyAgain(ctx context.Context) error {
 	if st.newest == nil {
 		return nil
 	}
@@ -222,13 +229,13 @@ func (st *streams) applyAgain(ctx context.Context) error {
 }
 
 // send writes a control record. durable, unless nil, is called once the record is durable.
-func (st *streams) send(ctx context.Context, c change.Control, durable func(context.Context) error) error {
+func (st *Streams) send(ctx context.Context, c change.Control, durable func(context.Context) error) error {
 	return st.queue.Send(ctx, change.Item{Stream: c.Stream, Time: time.Now(), Durable: durable, Control: &c})
 }
 
 // selectStream starts a stream, unless something keeps it from being read.
-func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
-	refused := st.slot.refusals.refusalOf(s.Resource)
+func (st *Streams) selectStream(ctx context.Context, s *change.Stream) error {
+	refused := st.refusals.refusalOf(s.Resource)
 	switch now := st.all[s.ID()].(type) {
 	case *beingRead:
 		now.SetResource(&s.Resource)
@@ -245,13 +252,13 @@ func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 }
 
 // leaveOut reports a selected stream that is not read.
-func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why error) {
+func (st *Streams) leaveOut(id change.StreamID, state change.StreamState, why error) {
 	st.slot.Parts.State.StreamAdded(st.slot.Number, id, nil)
 	st.slot.Parts.State.StreamState(id, state, why)
 }
 
 // start reads a stream. If its resource is no longer served, the stream's objects are deleted in the log.
-func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
+func (st *Streams) start(ctx context.Context, s *change.Stream, served bool) {
 	id, parts := s.ID(), st.slot.Parts
 	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.memory, st.queue, parts.State, parts.Logger),
 		done: make(chan struct{})}
@@ -279,7 +286,7 @@ func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
 	})
 }
 
-func (st *streams) optionsOf(s *change.Stream) reflector.Options {
+func (st *Streams) optionsOf(s *change.Stream) reflector.Options {
 	config := &st.slot.Config
 	options := config.Source
 	options.MetadataOnly, options.Redactor = config.MetadataOnly(s.Resource), config.Redactor(s.Resource)
@@ -291,10 +298,10 @@ func (st *streams) optionsOf(s *change.Stream) reflector.Options {
 
 // endUnselected ends each stream that is only in the checkpoint, if it is known why. If the sink refuses a stream, that waits,
 // because the sink would not accept the record of its end.
-func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
+func (st *Streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
 	for _, id := range slices.Sorted(maps.Keys(st.all)) {
 		u, isUndecided := st.all[id].(undecided)
-		if !isUndecided || st.slot.refusals.refusalOf(change.ResourceOf(id)) != nil {
+		if !isUndecided || st.refusals.refusalOf(change.ResourceOf(id)) != nil {
 			continue
 		}
 		if err := st.endIfKnown(ctx, selection, u.position); err != nil {
@@ -302,4 +309,18 @@ func (st *streams) endUnselected(ctx context.Context, selection discovery.Select
 		}
 	}
 	return nil
+}
+
+// LostVersions returns where the log is to be compared, for those streams that it has lost records of.
+func LostVersions(ctx context.Context, store checkpoint.Overview, stored []change.Position) (
+	map[change.StreamID]change.ResourceVersion, error) {
+	if !slices.ContainsFunc(stored, func(p change.Position) bool { return p.ResourceVersion == change.UnknownVersion }) {
+		return nil, nil
+	}
+	gaps, err := checkpoint.Losses(ctx, store)
+	lost := map[change.StreamID]change.ResourceVersion{}
+	for stream, gap := range gaps {
+		lost[stream] = gap.To
+	}
+	return lost, dependency.Tag(dependency.Checkpoint, err)
 }

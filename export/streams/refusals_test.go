@@ -1,4 +1,4 @@
-package export
+package streams
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := exporttest.Pods.Resource
 		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Refuses: func(r change.Resource) bool { return r == mine }}
-		all := refusals{}
+		all := Refusals{}
 		if all.due() != nil {
 			t.Error("a probe is due, though nothing is refused")
 		}
