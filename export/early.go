@@ -11,6 +11,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
 	"kubecdc/export/ownership"
+	"kubecdc/export/spooling"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 )
@@ -68,7 +69,7 @@ func (s *slot) beginEmpty(ctx context.Context) error {
 	if !isSettled {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, spooling.After, spooling.ErrSinkSilent)
 	defer cancel()
 	err := s.beginAfter(ctx, end.epoch, end.seq, nil)
 	s.early.empty = err == nil
@@ -111,7 +112,7 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 			select {
 			case <-sinks.SessionOf(ctx).Done():
 				if wait.For(ctx, s.Config.ShutdownTimeout/2) == nil { // the rest is for what follows
-					giveUp(errSinkSilent)
+					giveUp(spooling.ErrSinkSilent)
 				}
 			case <-ctx.Done():
 			}
@@ -162,7 +163,7 @@ func (s *slot) beginAfter(ctx context.Context, epoch int64, seq uint64, next *ch
 
 // mayDrain reports whether what was read can still go into a spool that has begun: the process is to end, and the sink is away.
 func (s *slot) mayDrain(parent, writing context.Context, memory *commit.Opened, err error) bool {
-	_, isSpooling := memory.Memory.(*spooling)
+	_, isSpooling := memory.Memory.(*spooling.Memory)
 	ends := parent.Err() != nil && ownership.SteppedDown(parent) == nil && writing.Err() == nil
 	return ends && !isSpooling && mayBeAway(err) && s.Parts.Spools != nil && s.Parts.Spools.Has(s.Number)
 }

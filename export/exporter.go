@@ -9,6 +9,7 @@
 //   - batching: collecting and preparing batches
 //   - commit: making batches durable
 //   - streams: the streams of a session, signals, refusals and redaction
+//   - spooling: the memory of a session while the sink takes no batches
 //   - inventory: the state of a log that can't return it
 //   - rebuild: the recovery of a lost checkpoint
 //   - dependency: servers that do not answer

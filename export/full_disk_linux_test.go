@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kubecdc/export/spooling"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/test/servers"
@@ -67,12 +68,12 @@ func TestTheDiskIsTheLimitOfASpool(t *testing.T) {
 	}
 	t.Cleanup(func() { mustDo(t, unix.Unmount(folder, unix.MNT_DETACH)) })
 	m := o.away()
-	s := m.Memory.(*spooling)
-	if limit := s.spooled().MaxBytes; limit > 4<<20 {
+	s := m.Memory.(*spooling.Memory)
+	if limit := s.Spooled().MaxBytes; limit > 4<<20 {
 		t.Errorf("the limit is %d bytes on a disk of 4 MB", limit)
 	}
 	mustDo(t, os.WriteFile(filepath.Join(folder, "filler"), make([]byte, sqlitefile.Free(folder)), 0o600))
-	if f := s.spooled(); f.MaxBytes != f.Bytes {
+	if f := s.Spooled(); f.MaxBytes != f.Bytes {
 		t.Errorf("with a full disk %d of %d bytes are in use", f.Bytes, f.MaxBytes)
 	}
 	o.end(m, errOther)

@@ -8,6 +8,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/commit"
 	"kubecdc/export/inventory"
+	"kubecdc/export/spooling"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
@@ -61,17 +62,14 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 // by itself, and would otherwise read all that others have written, at each start.
 const maxPassed = 1000
 
-// unhurried is set in a context if nobody waits for a batch that is written with it.
-type unhurried struct{}
-
 // writeTo writes batches to the slot's log, and watches whether the sink answers.
 func (s *slot) writeTo(log sinks.Log) inventory.Write {
 	return func(ctx context.Context, b *change.Batch) (offsets change.Offsets, err error) {
 		what := fmt.Sprintf("batch %d of slot %d", b.Seq, b.Slot)
-		if s.Parts.Spools != nil && ctx.Value(unhurried{}) == nil {
+		if s.Parts.Spools != nil && !spooling.IsUnhurried(ctx) {
 			var cancel context.CancelFunc
 			var giveUp context.CancelCauseFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
+			ctx, cancel = context.WithTimeoutCause(ctx, spooling.After, spooling.ErrSinkSilent)
 			defer cancel()
 			ctx, giveUp = context.WithCancelCause(ctx)
 			defer giveUp(nil)

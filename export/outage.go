@@ -11,6 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/commit"
+	"kubecdc/export/spooling"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/internal/fault"
@@ -21,23 +22,12 @@ import (
 // A sink may be away for longer than the API server remembers. If it does not take a batch, or can't be opened, batches go into the
 // slot's spool. They have the numbers that they would have had in the log. Invariants:
 //
-//  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches only from there (forward.go).
+//  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches only from there (spooling.Forwarder).
 //  2. A spool begins right after what the sink has acknowledged, which the inventory has. If the outcome of the next batch is
 //     unknown, that is the spool's first batch.
 //  3. A spool is used only while it continues the inventory (spoolFits). It is removed once the inventory has all its batches.
 //  4. If the sink refuses a resource, its streams are left out of the spool until the spool is removed. Then they go on from the
 //     inventory.
-
-// awayAfter is how long the sink may take for a batch, or to be opened, before a spool is used.
-const awayAfter = 10 * time.Second
-
-// These errors end a session, and the next one starts at once.
-var (
-	errForwarded   = errors.New("the sink has what was in the spool")
-	errSinkAnswers = errors.New("the sink answers again: the spool is forwarded")
-)
-
-var errSinkSilent = errors.New("the sink does not answer")
 
 // openMemory opens the sink, and forwards the slot's spool, if there is one. If that takes long, the session writes to the spool.
 // Without a spool, the session waits for the sink if this process does not know the end of the log.
@@ -63,9 +53,9 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 	continues := s.spool == nil && s.sink != unknown{} || s.spool != nil && state.Seq+1 >= s.spool.First
 	switch {
 	case err == nil:
-		s.sink, s.slow = settled{state.Epoch, o.Seq()}, 0
+		s.sink, s.pace.Slow = settled{state.Epoch, o.Seq()}, 0
 		return o, nil
-	case errors.Is(err, errMoreLeft), ctx.Err() == nil && mayBeAway(err) && continues:
+	case errors.Is(err, spooling.ErrMoreLeft), ctx.Err() == nil && mayBeAway(err) && continues:
 		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened, error) { return s.spoolOn(ctx, state, o, err) })
 	case s.spool != nil:
 		s.spool.Close()
@@ -88,6 +78,18 @@ func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, caus
 		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause, cmp.Or(err, spool.ErrUnusable))
 	}
 	return sp, nil
+}
+
+// spoolOn returns a memory that writes to the spool. to is the sink's log, or nil if it is not open.
+func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *commit.Opened, why error) (*commit.Opened, error) {
+	if s.spool == nil {
+		var err error
+		if s.spool, err = s.beginSpool(ctx, state, why); err != nil {
+			return nil, err
+		}
+	}
+	s.sink = unknown{}
+	return spooling.New(ctx, &s.Slot, &s.pace, s.spool, state, s.inventory.Stored(state), to, why)
 }
 
 // openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
@@ -186,7 +188,7 @@ func (s *slot) giveUpSpool(why error) error {
 }
 
 // forwardFirst opens the sink, and forwards the spool for some seconds. If that was all, it removes the spool, and the session
-// writes to the sink. Otherwise it returns the sink's log with errMoreLeft, or the reason why the sink can't be used.
+// writes to the sink. Otherwise it returns the sink's log with spooling.ErrMoreLeft, or the reason why the sink can't be used.
 func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o *commit.Opened, err error) {
 	if o, err = s.openWithin(ctx, state); err != nil || s.spool == nil {
 		return o, err
@@ -201,19 +203,19 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *co
 		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, o.Seq(), s.spool.First)
 	}
 	if err == nil {
-		until := time.Now().Add(awayAfter)
-		if s.slow > 0 {
+		until := time.Now().Add(spooling.After)
+		if s.pace.Slow > 0 {
 			until = time.Now() // the session that reads on forwards the spool, without a limit
 		}
-		err = s.newForwarder(s.spool, o, state.Epoch).run(ctx, until)
+		err = spooling.NewForwarder(&s.Slot, s.spool, o, state.Epoch).Run(ctx, until)
 	}
 	switch {
-	case errors.Is(err, errMoreLeft):
+	case errors.Is(err, spooling.ErrMoreLeft):
 		return o, err
 	case errors.Is(err, spool.ErrUnusable):
 		err = s.giveUpSpool(err)
 	case mayBeAway(err):
-		s.slow++
+		s.pace.Slow++
 	case err == nil:
 		err = s.removeSpool(o.Seq())
 	}
@@ -241,13 +243,13 @@ func (s *slot) removeSpool(last uint64) error {
 // openWithin opens the sink within some seconds, during which nothing is read. It takes twice as long each time that the sink answers,
 // and is not open in time. If the inventory lacks batches before the spool, it has no limit.
 func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*commit.Opened, error) {
-	limit := awayAfter << min(s.slow, 10)
+	limit := spooling.After << min(s.pace.Slow, 10)
 	if s.spool != nil && state.Seq+1 < s.spool.First {
 		limit = math.MaxInt64
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSinkSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, spooling.ErrSinkSilent)
 	defer cancel()
-	asking, stop := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
+	asking, stop := context.WithTimeoutCause(ctx, spooling.After, spooling.ErrSinkSilent)
 	identity, err := whileRenewed(asking, s, state.Epoch, func(ctx context.Context) (string, error) {
 		if err := s.Parts.Sink.Ping(ctx); err != nil { // Ping does not wait for a server that is down
 			return "", err
@@ -264,8 +266,8 @@ func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*co
 	}
 	o, err := s.openRaisingEpoch(ctx, state, s.open)
 	if err != nil && ctx.Err() != nil {
-		s.slow++
-		return nil, dependency.Tag(dependency.Sink, errors.Join(errSinkSilent, errors.New(err.Error())))
+		s.pace.Slow++
+		return nil, dependency.Tag(dependency.Sink, errors.Join(spooling.ErrSinkSilent, errors.New(err.Error())))
 	}
 	return o, err
 }

@@ -20,6 +20,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
 	"kubecdc/export/plan"
+	"kubecdc/export/spooling"
 	"kubecdc/export/streams"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
@@ -84,7 +85,7 @@ func (o *outage) awaitSink() (m *commit.Opened) {
 		} else if err != nil {
 			return false, err
 		}
-		_, spools := m.Memory.(*spooling)
+		_, spools := m.Memory.(*spooling.Memory)
 		if spools {
 			o.end(m, errOther)
 		}
@@ -222,15 +223,15 @@ func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 func TestAnOutageHasItsLatestReason(t *testing.T) {
 	o := newOutage(t)
 	m := o.away()
-	spool := m.Memory.(*spooling)
-	if spool.spooled().Why == "" {
+	spool := m.Memory.(*spooling.Memory)
+	if spool.Spooled().Why == "" {
 		t.Error("the sink is away without a reason")
 	}
 	const now = "the certificate has expired"
 	o.log.pinged = errors.New(now)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := spool.start(ctx, func(error) {})
-	servers.Await(t, "the status to say: "+now, func() (bool, error) { return spool.spooled().Why == now, nil })
+	wait := spool.Start(ctx, func(error) {})
+	servers.Await(t, "the status to say: "+now, func() (bool, error) { return spool.Spooled().Why == now, nil })
 	cancel()
 	wait()
 	o.end(m, errOther)
@@ -296,7 +297,7 @@ func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	m := o.away()
 	o.log.pinged, o.log.pings = errors.New("away"), make(chan bool)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := m.Memory.(*spooling).start(ctx, func(error) {})
+	wait := m.Memory.(*spooling.Memory).Start(ctx, func(error) {})
 	for range 8 {
 		asked := time.Now()
 		if <-o.log.pings; time.Since(asked) > 5*time.Second {

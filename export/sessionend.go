@@ -9,6 +9,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/inventory"
 	"kubecdc/export/plan"
+	"kubecdc/export/spooling"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
@@ -78,7 +79,7 @@ var ends = []end{
 		"the sink refuses the records of a resource", "it leaves the resource's streams out, and asks again from time to time"},
 	{[]errorKind{typed[*inventory.UnreadError]()}, atOnce, false,
 		"the log may have objects of a stream that begins", "it reads them back first"},
-	{[]errorKind{single("export.errForwarded", errForwarded), single("export.errSinkAnswers", errSinkAnswers)}, atOnce, false,
+	{[]errorKind{single("spooling.ErrForwarded", spooling.ErrForwarded), single("spooling.ErrSinkAnswers", spooling.ErrSinkAnswers)}, atOnce, false,
 		"the sink answers again, or has all of the spool", "it forwards what is left, and then writes to the sink"},
 	{[]errorKind{single("sinks.ErrInvalidWriter", sinks.ErrInvalidWriter), typed[*sinks.NewerEpochError]()}, retry, true,
 		"the sink has fenced the writer, and the checkpoint knows no other owner", "it opens the log with a higher epoch"},

@@ -35,9 +35,9 @@ var endsNone = map[string]string{
 	"fault.Usage":                    "a command meets it",
 	"export.ErrShutdownTimeout":      "the process ends already",
 	"commit.HeldBackError":           "the stream begins later",
-	"export.errMoreLeft":             "the session that forwards a spool reads on",
-	"export.errSpoolFull":            "the session waits",
-	"export.errSinkSilent":           "an error of the sink like any other",
+	"spooling.ErrMoreLeft":           "the session that forwards a spool reads on",
+	"spooling.errSpoolFull":          "the session waits",
+	"spooling.ErrSinkSilent":         "an error of the sink like any other",
 	"streams.errAborted":             "the answer to a request",
 }
 
@@ -50,7 +50,7 @@ func TestEachKindOfErrorEndsASessionInAKnownWay(t *testing.T) {
 		}
 	}
 	declared := map[string]bool{}
-	for _, dir := range []string{".", "plan", "commit", "streams", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
+	for _, dir := range []string{".", "plan", "commit", "streams", "spooling", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
 		for _, name := range errorsOf(t, dir) {
 			declared[name] = true
 			if rows[name] == (endsNone[name] != "") {

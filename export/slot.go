@@ -16,6 +16,7 @@ import (
 	"kubecdc/export/live"
 	"kubecdc/export/ownership"
 	"kubecdc/export/plan"
+	"kubecdc/export/spooling"
 	"kubecdc/export/streams"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
@@ -41,15 +42,14 @@ type carriedOver struct {
 	refusals    streams.Refusals // by the sink
 	inventory   inventory.Slot
 	sink        sinkState
-	slow        int                         // how often in a row the sink has answered, and was not open or took no batch in time
-	reopen      *backoff.ExponentialBackOff // until a sink that answers is opened again, while batches go into a spool
+	pace        spooling.Pace
 }
 
 func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) *slot {
 	s := &slot{Slot: plan.Slot{Number: number, Config: config, Parts: parts, Selected: selected, Logger: parts.Logger.With("slot", number)},
 		carriedOver: carriedOver{sink: unknown{}, refusals: streams.Refusals{}}}
-	s.reopen = backoff.NewExponentialBackOff()
-	s.reopen.InitialInterval, s.reopen.MaxInterval = time.Second, 30*time.Second
+	s.pace.Reopen = backoff.NewExponentialBackOff()
+	s.pace.Reopen.InitialInterval, s.pace.Reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
 		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
 			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.Owns, Redactor: plan.Cached(s.Config.BodyRedactor)},
@@ -176,9 +176,9 @@ func (s *slot) work(parent context.Context, epoch int64, memory *commit.Opened, 
 	})()
 
 	limits, wait := s.Config.Limits, func() {}
-	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
-		limits.Linger = max(limits.Linger, spoolLinger)
-		wait = spool.start(writing, stopReading)
+	if spool, isSpooling := memory.Memory.(*spooling.Memory); isSpooling {
+		limits.Linger = max(limits.Linger, spooling.Linger)
+		wait = spool.Start(writing, stopReading)
 	} else if memory.Following != nil {
 		s.early.flush = memory.Following.Flush
 		defer func() { s.early.flush, s.early.empty = nil, false }()
@@ -216,8 +216,8 @@ func (s *slot) fill(q *batching.Queue, memory *commit.Opened) live.Fill {
 	if f.Changes, f.Bytes = q.Pending(); memory.Following != nil {
 		f.Pending = memory.Following.Pending()
 	}
-	if spool, isSpooling := memory.Memory.(*spooling); isSpooling {
-		f.Spool = spool.spooled()
+	if spool, isSpooling := memory.Memory.(*spooling.Memory); isSpooling {
+		f.Spool = spool.Spooled()
 	}
 	return f
 }
@@ -233,7 +233,7 @@ func (s *slot) finish(ctx context.Context, f commit.Following, err error) error 
 	}
 	limit := 2 * time.Second
 	if mayBeAway(err) {
-		limit = awayAfter // a spool can begin only after that
+		limit = spooling.After // a spool can begin only after that
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()

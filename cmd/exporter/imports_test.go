@@ -50,6 +50,7 @@ var mayImportWithin = map[string][]string{
 	"export/inventory":  {"export/batching", "export/live", "export/rebuild"},
 	"export/commit":     {"export/batching", "export/inventory", "export/live", "export/plan"},
 	"export/streams":    {"export/batching", "export/commit", "export/inventory", "export/plan"},
+	"export/spooling":   {"export/batching", "export/commit", "export/inventory", "export/live", "export/plan"},
 	"export/plan":       {"export/batching", "export/inventory", "export/live", "export/ownership"},
 
 	"sinks/encoding": {"sinks"},

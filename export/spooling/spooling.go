@@ -1,4 +1,6 @@
-package export
+// Package spooling is what a session does while the sink takes no batches. It writes to a spool, reads from spool and inventory together,
+// and forwards the spool to the sink. Whether a spool begins, and what becomes of it, is decided by the session.
+package spooling
 
 import (
 	"context"
@@ -7,11 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/commit"
+	"kubecdc/export/inventory"
 	"kubecdc/export/live"
+	"kubecdc/export/plan"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/internal/fault"
@@ -21,15 +27,16 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// spooling is the memory of a session that writes to a spool. It also forwards the spool, if the sink is open.
-type spooling struct {
+// Memory is the memory of a session that writes to a spool. It also forwards the spool, if the sink is open.
+type Memory struct {
 	*commit.LogMemory
 	over      *overlay
-	slot      *slot
+	slot      *plan.Slot
+	pace      *Pace
 	spool     *spool.Spool
 	log       sinks.Log      // the spool's
 	to        *commit.Opened // the sink's, or nil if it does not answer
-	forwarder *forwarder     // nil if the sink does not answer
+	forwarder *Forwarder     // nil if the sink does not answer
 
 	last, delivered atomic.Uint64         // sequence numbers of batches
 	oldest          atomic.Int64          // when the oldest change that the sink lacks was read, in Unix milliseconds
@@ -37,46 +44,58 @@ type spooling struct {
 	full            atomic.Bool
 }
 
-// spoolLinger is the time between batches of a spool. Nobody waits for these batches, and the sink catches up faster with fewer of
-// them.
-const spoolLinger = 500 * time.Millisecond
+// After is how long the sink may take for a batch, or to be opened, before a spool is used.
+const After = 10 * time.Second
 
-// spoolOn returns a memory that writes to the spool. to is the sink's log, or nil if it is not open.
-func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *commit.Opened, why error) (*commit.Opened, error) {
-	if s.spool == nil {
-		var err error
-		if s.spool, err = s.beginSpool(ctx, state, why); err != nil {
-			return nil, err
-		}
-	}
-	s.sink = unknown{}
-	m := &spooling{slot: s, spool: s.spool, to: to}
-	log, err := s.spool.Writer(ctx, state.Epoch, s.spool.Last)
+// These errors end a session, and the next one starts at once.
+var (
+	ErrForwarded   = errors.New("the sink has what was in the spool")
+	ErrSinkAnswers = errors.New("the sink answers again: the spool is forwarded")
+)
+
+// ErrSinkSilent is the cause when a call to the sink takes too long.
+var ErrSinkSilent = errors.New("the sink does not answer")
+
+// Pace is how often a slot asks the sink, from one session to the next.
+type Pace struct {
+	Slow   int                         // how often in a row the sink has answered, and was not open or took no batch in time
+	Reopen *backoff.ExponentialBackOff // until a sink that answers is opened again, while batches go into a spool
+}
+
+// Linger is the time between batches of a spool. Nobody waits for these batches, and the sink catches up faster with fewer of
+// them.
+const Linger = 500 * time.Millisecond
+
+// New returns a memory that writes to the spool. stored is the inventory. to is the sink's log, or nil, for a reason, if it is not open.
+func New(ctx context.Context, s *plan.Slot, pace *Pace, sp *spool.Spool, state *checkpoint.SlotState, stored *inventory.Inventory,
+	to *commit.Opened, why error) (*commit.Opened, error) {
+	m := &Memory{slot: s, pace: pace, spool: sp, to: to}
+	log, err := sp.Writer(ctx, state.Epoch, sp.Last)
 	if err == nil {
 		m.log = log.Log
-		m.over, err = newOverlay(ctx, s.spool, log.Memory, s.inventory.Stored(state), log.Last)
+		m.over, err = newOverlay(ctx, sp, log.Memory, stored, log.Last)
 	}
 	if err != nil {
 		m.Close()
 		return nil, err
 	}
-	m.LogMemory = commit.NewLogMemory(&s.Slot, m.over, log.Last, m.append)
+	m.LogMemory = commit.NewLogMemory(s, m.over, log.Last, m.append)
 	m.last.Store(log.Last)
-	m.delivered.Store(max(state.Seq, s.spool.First-1))
-	m.oldest.Store(s.spool.Since.UnixMilli())
+	m.delivered.Store(max(state.Seq, sp.First-1))
+	m.oldest.Store(sp.Since.UnixMilli())
 	if to == nil {
 		m.why.Store(&why)
 		s.Logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.Parts.Spools.Path, "reason", why)
 		return &commit.Opened{Memory: m, Guard: m, Log: m}, nil
 	}
-	m.forwarder = s.newForwarder(s.spool, to, state.Epoch)
+	m.forwarder = NewForwarder(s, sp, to, state.Epoch)
 	m.forwarder.Written = m.forwarded
 	s.Logger.Info("forwarding the spool; batches go into it meanwhile", "from", state.Seq+1, "to", log.Last)
 	return &commit.Opened{Memory: m, Guard: m, Log: m}, nil
 }
 
 // append writes a batch to the spool. While the spool is full, it waits until the session ends.
-func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+func (m *Memory) append(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	for {
 		err := errSpoolFull
 		if !m.spool.IsFull() {
@@ -104,9 +123,9 @@ func (m *spooling) append(ctx context.Context, b *change.Batch) (change.Offsets,
 
 var errSpoolFull = errors.New("it has KUBECDC_SPOOL_SIZE")
 
-// start forwards the spool, and then waits for the sink. It ends the session when the next one can do more. wait returns when
+// Start forwards the spool, and then waits for the sink. It ends the session when the next one can do more. wait returns when
 // that has stopped.
-func (m *spooling) start(writing context.Context, fail context.CancelCauseFunc) (wait func()) {
+func (m *Memory) Start(writing context.Context, fail context.CancelCauseFunc) (wait func()) {
 	var running sync.WaitGroup
 	followed := func() {}
 	if m.to != nil {
@@ -121,21 +140,27 @@ func (m *spooling) start(writing context.Context, fail context.CancelCauseFunc) 
 			}
 		}
 		if m.awaitSink(writing) == nil {
-			fail(errSinkAnswers)
+			fail(ErrSinkAnswers)
 		}
 	})
 	return running.Wait
 }
 
-// forwardAll returns the error that ends the session, or errForwarded if all is forwarded. It returns nil if the sink may take the
+// unhurried is set in a context if nobody waits for a batch that is written with it.
+type unhurried struct{}
+
+// IsUnhurried reports whether nobody waits for a batch that is written with a context.
+func IsUnhurried(ctx context.Context) bool { return ctx.Value(unhurried{}) != nil }
+
+// forwardAll returns the error that ends the session, or ErrForwarded if all is forwarded. It returns nil if the sink may take the
 // rest later.
-func (m *spooling) forwardAll(writing context.Context) error {
-	err := m.forwarder.run(context.WithValue(writing, unhurried{}, true), time.Time{})
+func (m *Memory) forwardAll(writing context.Context) error {
+	err := m.forwarder.Run(context.WithValue(writing, unhurried{}, true), time.Time{})
 	switch {
 	case err == nil:
-		m.slot.reopen.Reset()
-		m.slot.slow = 0
-		return errForwarded
+		m.pace.Reopen.Reset()
+		m.pace.Slow = 0
+		return ErrForwarded
 	case errors.Is(err, spool.ErrUnusable), dependency.NameOf(err) == dependency.Checkpoint, fault.Is[*sinks.RefusedError](err):
 		return err
 	}
@@ -148,13 +173,13 @@ func (m *spooling) forwardAll(writing context.Context) error {
 
 // awaitSink waits until the sink answers, and longer if it has answered before and could not be opened. The status has the reason
 // why it does not answer now. At first it may have been another.
-func (m *spooling) awaitSink(ctx context.Context) error {
-	from := time.Now().Add(m.slot.reopen.NextBackOff())
+func (m *Memory) awaitSink(ctx context.Context) error {
+	from := time.Now().Add(m.pace.Reopen.NextBackOff())
 	for {
 		if err := wait.For(ctx, max(askEvery, time.Until(from))); err != nil {
 			return err
 		}
-		asking, cancel := context.WithTimeoutCause(ctx, awayAfter, errSinkSilent)
+		asking, cancel := context.WithTimeoutCause(ctx, After, ErrSinkSilent)
 		err := m.slot.Parts.Sink.Ping(asking)
 		cancel()
 		if err == nil {
@@ -169,7 +194,7 @@ func (m *spooling) awaitSink(ctx context.Context) error {
 	}
 }
 
-func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
+func (m *Memory) Check(ctx context.Context, p *batching.Prepared) error {
 	return m.over.inventory.Check(ctx, p)
 }
 
@@ -177,7 +202,7 @@ func (m *spooling) Check(ctx context.Context, p *batching.Prepared) error {
 // watches begin anew, so only their pace becomes slower.
 const askEvery = 2 * time.Second
 
-func (m *spooling) MayBegin(_ context.Context, streams []*change.Stream) error {
+func (m *Memory) MayBegin(_ context.Context, streams []*change.Stream) error {
 	if len(streams) > 0 {
 		return commit.HeldBackError{}
 	}
@@ -185,11 +210,11 @@ func (m *spooling) MayBegin(_ context.Context, streams []*change.Stream) error {
 }
 
 // Forget has to wait, since the inventory may lack the end of the stream.
-func (m *spooling) Forget(context.Context, int64, change.StreamID) error {
+func (m *Memory) Forget(context.Context, int64, change.StreamID) error {
 	return commit.HeldBackError{}
 }
 
-func (m *spooling) Close() error {
+func (m *Memory) Close() error {
 	if m.log != nil {
 		m.log.Close()
 	}
@@ -201,15 +226,15 @@ func (m *spooling) Close() error {
 }
 
 // forwarded records that the sink has a batch.
-func (m *spooling) forwarded(c live.Committed) {
+func (m *Memory) forwarded(c live.Committed) {
 	m.delivered.Store(c.Batch.Seq)
 	for _, p := range c.Batch.Positions {
 		m.oldest.Store(max(m.oldest.Load(), p.Time.UnixMilli()))
 	}
 }
 
-// spooled returns the spool's state for a status.
-func (m *spooling) spooled() live.Spool {
+// Spooled returns the spool's state for a status.
+func (m *Memory) Spooled() live.Spool {
 	s := live.Spool{Since: m.spool.Since, Oldest: time.UnixMilli(m.oldest.Load()),
 		Bytes: m.spool.Bytes(), MaxBytes: m.spool.MaxBytes(),
 		Batches: m.last.Load() - m.delivered.Load(), Full: m.full.Load()}

@@ -1,4 +1,4 @@
-package export
+package spooling
 
 import (
 	"cmp"
@@ -18,38 +18,39 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// forwarder writes the batches of a slot's spool to the sink, in their order and under their numbers. The sink knows which batches
+// Forwarder writes the batches of a slot's spool to the sink, in their order and under their numbers. The sink knows which batches
 // it has, so none is written twice. They are prepared again: before-images come from the sink's state, and redaction follows this
 // session's rules.
-type forwarder struct {
+type Forwarder struct {
 	*commit.Committer
 	to          *commit.Opened
 	spool       *spool.Spool
 	redactorFor func(stream change.StreamID) inventory.Redactor
 }
 
-func (s *slot) newForwarder(sp *spool.Spool, to *commit.Opened, epoch int64) *forwarder {
-	f := &forwarder{commit.New(&s.Slot, to, epoch), to, sp, plan.Cached(s.Config.BodyRedactor)}
+// NewForwarder returns a forwarder to an open log.
+func NewForwarder(s *plan.Slot, sp *spool.Spool, to *commit.Opened, epoch int64) *Forwarder {
+	f := &Forwarder{commit.New(s, to, epoch), to, sp, plan.Cached(s.Config.BodyRedactor)}
 	f.Written = func(live.Committed) {} // they were reported when they were read
 	return f
 }
 
-// errMoreLeft says that not all batches were forwarded in the given time.
-var errMoreLeft = errors.New("the spool has more batches")
+// ErrMoreLeft says that not all batches were forwarded in the given time.
+var ErrMoreLeft = errors.New("the spool has more batches")
 
-// run forwards the spool's batches until a time, or without a limit for the zero time. Unless it returns an error of the
+// Run forwards the spool's batches until a time, or without a limit for the zero time. Unless it returns an error of the
 // checkpoint, the inventory has all batches that the sink has.
-func (f *forwarder) run(ctx context.Context, until time.Time) error {
+func (f *Forwarder) Run(ctx context.Context, until time.Time) error {
 	err := f.spool.Forward(ctx, f.Seq, func(b *change.Batch) error {
 		if !until.IsZero() && time.Now().After(until) {
-			return errMoreLeft
+			return ErrMoreLeft
 		}
 		return f.forward(ctx, b)
 	})
 	return cmp.Or(f.to.Following.Flush(ctx), err)
 }
 
-func (f *forwarder) forward(ctx context.Context, b *change.Batch) error {
+func (f *Forwarder) forward(ctx context.Context, b *change.Batch) error {
 	if b.Seq != f.Seq+1 {
 		return fmt.Errorf("%w: batch %d comes after batch %d", spool.ErrUnusable, b.Seq, f.Seq)
 	}
