@@ -1,18 +1,6 @@
 // Package export connects source, sink and checkpoint: it runs streams (source/reflector), makes their changes durable in batches
-// (sinks), and stores the positions (checkpoint). Each slot is one loop, which runs in sessions. Start reading at slot.go. The
+// (sinks), and stores the positions (checkpoint). Each slot is one loop, which runs in sessions. Start reading at session/slot.go. The
 // package knows neither Kafka nor SQL nor the watch protocol.
-//
-// What does not need a session has a package of its own:
-//   - plan: what is exported, and the facts of a slot
-//   - ownership: the assignment of slots to replicas
-//   - resharding: changes of the number of slots
-//   - batching: collecting and preparing batches
-//   - commit: making batches durable
-//   - streams: the streams of a session, signals, refusals and redaction
-//   - spooling: the memory of a session while the sink takes no batches
-//   - inventory: the state of a log that can't return it
-//   - rebuild: the recovery of a lost checkpoint
-//   - dependency: servers that do not answer
 package export
 
 import (

@@ -2,10 +2,12 @@ package export
 
 import (
 	"context"
+	"errors"
 
 	"kubecdc/checkpoint"
 	"kubecdc/export/ownership"
 	"kubecdc/export/plan"
+	"kubecdc/export/session"
 	"kubecdc/internal/dependency"
 	"kubecdc/internal/fault"
 )
@@ -16,17 +18,17 @@ func ownSlots(ctx context.Context, config plan.Config, parts *plan.Watched, sele
 	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration,
 		Leases: parts.Store, Sink: parts.SinkReach, APIServer: parts.APIReach,
 		Watchdog: parts.Watchdog, Observer: parts.State, Logger: parts.Logger,
-		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selected).run(ctx) }}
+		Work: func(ctx context.Context, n int) error { return session.Run(ctx, n, config, parts, selected) }}
 	if parts.Spools != nil {
 		replica.Keeps = parts.Spools.Has
 	}
 	for ctx.Err() == nil {
-		if err := newResharder(config, parts).Run(ctx); err != nil {
+		if err := session.NewResharder(config, parts).Run(ctx); err != nil {
 			return err
 		}
 		awaitLeases(ctx, config, &parts.Parts)
 		err := replica.Run(ctx)
-		if !fault.Is[*checkpoint.LayoutError](err) || isFenced(err) {
+		if !fault.Is[*checkpoint.LayoutError](err) || errors.Is(err, checkpoint.ErrFenced) {
 			return err
 		}
 	}

@@ -49,7 +49,9 @@ func TestASchemaThatCantBeReadStopsNoOther(t *testing.T) {
 	}))
 	defer api.Close()
 	server, err := discovery.Connect(&rest.Config{Host: api.URL})
-	mustDo(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	log := storedSchemas{"apis/c.io/v1": "new"}
 	s := schemas{&plan.Parts{Server: server}, log, nil}
 	var resources []change.APIResource

@@ -51,7 +51,9 @@ var mayImportWithin = map[string][]string{
 	"export/commit":     {"export/batching", "export/inventory", "export/live", "export/plan"},
 	"export/streams":    {"export/batching", "export/commit", "export/inventory", "export/plan"},
 	"export/spooling":   {"export/batching", "export/commit", "export/inventory", "export/live", "export/plan"},
-	"export/plan":       {"export/batching", "export/inventory", "export/live", "export/ownership"},
+	"export/session": {"export/batching", "export/commit", "export/inventory", "export/live", "export/ownership", "export/plan",
+		"export/resharding", "export/spooling", "export/streams"},
+	"export/plan": {"export/batching", "export/inventory", "export/live", "export/ownership"},
 
 	"sinks/encoding": {"sinks"},
 	"sinks/kafka":    {"sinks", "sinks/encoding"},

@@ -19,7 +19,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
-	"kubecdc/export"
+	"kubecdc/export/session"
 	"kubecdc/sinks"
 )
 
@@ -156,7 +156,7 @@ func TestExitCodes(t *testing.T) {
 		{errors.New("x"), cli.ExitFailed},
 		{&config.Error{}, cli.ExitSettings},
 		{fmt.Errorf("x: %w", context.Canceled), cli.ExitKilled},
-		{errors.Join(export.ErrShutdownTimeout, context.Canceled), cli.ExitFailed},
+		{errors.Join(session.ErrShutdownTimeout, context.Canceled), cli.ExitFailed},
 		{fmt.Errorf("x: %w", checkpoint.ErrFenced), cli.ExitFenced},
 		{errors.Join(checkpoint.ErrFenced, context.Canceled), cli.ExitFenced}, // one slot's end stops the others
 		{errors.Join(&sinks.OtherClusterError{}, context.Canceled), cli.ExitSettings},

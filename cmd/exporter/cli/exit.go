@@ -9,8 +9,8 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/config"
-	"kubecdc/export"
 	"kubecdc/export/plan"
+	"kubecdc/export/session"
 	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -31,11 +31,11 @@ func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return ExitOK
-	case errors.Is(err, export.ErrShutdownTimeout):
+	case errors.Is(err, session.ErrShutdownTimeout):
 		return ExitFailed
 	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err), fault.Is[*plan.OverlapError](err), isForeign(err):
 		return ExitSettings
-	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, session.ErrCompetingCheckpoint):
 		return ExitFenced
 	case errors.Is(err, context.Canceled): // a signal ended it before it was done
 		return ExitKilled

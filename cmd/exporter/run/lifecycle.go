@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"kubecdc/audit"
-	"kubecdc/export"
 	"kubecdc/export/live"
+	"kubecdc/export/session"
 	"kubecdc/internal/dependency"
 	"kubecdc/observe"
 	"kubecdc/sinks/stdout"
@@ -33,7 +33,7 @@ const (
 // mayEnd returns how long the process may take to stop, and the error if it takes longer. The error is nil if no work has begun.
 func (w *lifecycle) mayEnd(shutdownTimeout time.Duration) (time.Duration, error) {
 	if w.HasHeld() {
-		return shutdownTimeout + grace, export.ErrShutdownTimeout
+		return shutdownTimeout + grace, session.ErrShutdownTimeout
 	}
 	return startGrace, nil
 }

@@ -1,4 +1,4 @@
-package export
+package session
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// newResharder makes the resharder of this process, which acquires and opens slots as sessions do.
-func newResharder(config plan.Config, parts *plan.Watched) *resharding.Resharder {
+// NewResharder makes the resharder of this process, which acquires and opens slots as sessions do.
+func NewResharder(config plan.Config, parts *plan.Watched) *resharding.Resharder {
 	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration,
 		Timeout: config.CheckpointTimeout(), Topology: parts.Store, Observer: parts.State, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {

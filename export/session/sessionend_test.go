@@ -1,4 +1,4 @@
-package export
+package session
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ var endsNone = map[string]string{
 	"fault.OlderTablesError":         "the start opens the tables",
 	"fault.InUseError":               "the start opens the file",
 	"fault.Usage":                    "a command meets it",
-	"export.ErrShutdownTimeout":      "the process ends already",
+	"session.ErrShutdownTimeout":     "the process ends already",
 	"commit.HeldBackError":           "the stream begins later",
 	"spooling.ErrMoreLeft":           "the session that forwards a spool reads on",
 	"spooling.errSpoolFull":          "the session waits",
@@ -50,7 +50,8 @@ func TestEachKindOfErrorEndsASessionInAKnownWay(t *testing.T) {
 		}
 	}
 	declared := map[string]bool{}
-	for _, dir := range []string{".", "plan", "commit", "streams", "spooling", "inventory", "../sinks", "../sinks/spool", "../checkpoint", "../source/discovery", "../change", "../internal/fault"} {
+	for _, dir := range []string{".", "../plan", "../commit", "../streams", "../spooling", "../inventory",
+		"../../sinks", "../../sinks/spool", "../../checkpoint", "../../source/discovery", "../../change", "../../internal/fault"} {
 		for _, name := range errorsOf(t, dir) {
 			declared[name] = true
 			if rows[name] == (endsNone[name] != "") {
@@ -125,7 +126,7 @@ func makesError(e ast.Expr) bool {
 }
 
 func TestTheDesignPagePrintsHowASessionEnds(t *testing.T) {
-	page, err := os.ReadFile("../docs/design.md")
+	page, err := os.ReadFile("../../docs/design.md")
 	mustDo(t, err)
 	var table strings.Builder
 	row := func(what string, errs []errorKind, next outcome, then string) {

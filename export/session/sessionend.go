@@ -1,4 +1,4 @@
-package export
+package session
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ var ends = []end{
 	{[]errorKind{single("checkpoint.ErrFenced", checkpoint.ErrFenced)}, fenced, false,
 		"another process has taken over the slot", "the replica asks anew which slots are its own"},
 	{[]errorKind{typed[*sinks.OtherClusterError](), typed[*sinks.MovedError](), typed[*checkpoint.OtherLogError](), typed[*plan.OverlapError](),
-		single("export.ErrCompetingCheckpoint", ErrCompetingCheckpoint)}, final, true,
+		single("session.ErrCompetingCheckpoint", ErrCompetingCheckpoint)}, final, true,
 		"the log is of another cluster, or of another exporter", "the process ends, and says which setting is wrong"},
 	{[]errorKind{typed[*discovery.OtherClusterError]()}, final, false, "the API server is of another cluster", "the process ends"},
 	{[]errorKind{typed[*sinks.OtherEncodingError](), typed[*change.NewerVersionError]()}, final, true,

@@ -1,4 +1,4 @@
-package export
+package session
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func TestTheLayoutChangesThoughAnUnusedSlotHasATail(t *testing.T) {
 		if slots == 2 {
 			killed.slot = 1 // the first attempt fails
 		}
-		mustDo(t, newResharder(configFor(slots), parts).Run(ctx))
+		mustDo(t, NewResharder(configFor(slots), parts).Run(ctx))
 	}
 	if killed.slot != -1 {
 		t.Fatal("no commit failed")
@@ -105,7 +105,7 @@ func TestALossOfAnUnusedSlotIsNoneOfItsNextStreams(t *testing.T) {
 	log := &shortened{Sink: parts.Sink, slot: 1, ends: change.Offsets{"prod.pods": {0: 3}}}
 	parts.Sink = log
 	for _, known := range []change.Offsets{{"prod.pods": {0: 9}}, nil, nil} {
-		slot, err := newResharder(configFor(2), parts).Acquire(t.Context(), 1, 2)
+		slot, err := NewResharder(configFor(2), parts).Acquire(t.Context(), 1, 2)
 		if err == nil {
 			err = slot.Open(t.Context(), true, func(error) {})
 		}
@@ -148,7 +148,7 @@ func TestAFailedLayoutChangeIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts.Sink.Close()
-	r := newResharder(configFor(2), parts)
+	r := NewResharder(configFor(2), parts)
 	r.Observer = seen
 	mustDo(t, r.Run(ctx))
 	n := len(seen.reported)
