@@ -1,6 +1,6 @@
 // Package export connects source, sink and checkpoint: it runs streams (source/reflector), makes their changes durable in batches
-// (sinks), and stores the positions (checkpoint). Each slot is one loop, which runs in sessions. Start reading at session/slot.go. The
-// package knows neither Kafka nor SQL nor the watch protocol.
+// (sinks), and stores the positions (checkpoint). Each slot is one loop, which runs in sessions. Start reading at
+// session/slot.go. The package knows neither Kafka nor SQL nor the watch protocol.
 package export
 
 import (

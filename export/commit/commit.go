@@ -1,5 +1,5 @@
-// Package commit makes a slot's batches durable, one after another: it numbers them, gives them before-images, and leaves out ignored
-// updates. It knows what a log must be able to do for that (memory.go), and neither sessions nor streams.
+// Package commit makes a slot's batches durable, one after another: it numbers them, gives them before-images, and leaves out
+// ignored updates. It knows what a log must be able to do for that (memory.go), and neither sessions nor streams.
 package commit
 
 import (
@@ -20,8 +20,8 @@ import (
 	"kubecdc/internal/invariant"
 )
 
-// Committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all or
-// nothing), and remembers the state after it. The batches come from the queue, or from a spool.
+// Committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all
+// or nothing), and remembers the state after it. The batches come from the queue, or from a spool.
 //
 // If isAhead, a batch is prepared while the one before is being written, whose states are before-images. Once that is durable,
 // the batch is begun, and then that is remembered. If the sink has written stubs, that comes first, and it is prepared again.

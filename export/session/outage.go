@@ -19,10 +19,10 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// A sink may be away for longer than the API server remembers. If it does not take a batch, or can't be opened, batches go into the
-// slot's spool. They have the numbers that they would have had in the log. Invariants:
+// A sink may be away for longer than the API server remembers. If it does not take a batch, or can't be opened, batches go into
+// the slot's spool. They have the numbers that they would have had in the log. Invariants:
 //
-//  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches only from there (spooling.Forwarder).
+//  1. A session writes either to the sink or to a spool. With a spool, the sink gets batches only from there (spooling).
 //  2. A spool begins right after what the sink has acknowledged, which the inventory has. If the outcome of the next batch is
 //     unknown, that is the spool's first batch.
 //  3. A spool is used only while it continues the inventory (spoolFits). It is removed once the inventory has all its batches.
@@ -240,8 +240,8 @@ func (s *slot) removeSpool(last uint64) error {
 	return err
 }
 
-// openWithin opens the sink within some seconds, during which nothing is read. It takes twice as long each time that the sink answers,
-// and is not open in time. If the inventory lacks batches before the spool, it has no limit.
+// openWithin opens the sink within some seconds, during which nothing is read. It takes twice as long each time that the sink
+// answers, and is not open in time. If the inventory lacks batches before the spool, it has no limit.
 func (s *slot) openWithin(ctx context.Context, state *checkpoint.SlotState) (*commit.Opened, error) {
 	limit := spooling.After << min(s.pace.Slow, 10)
 	if s.spool != nil && state.Seq+1 < s.spool.First {

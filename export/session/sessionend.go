@@ -109,7 +109,8 @@ func endOf(err error) end {
 	return end{}
 }
 
-// outcomeOf returns what follows a session that an error has ended, and why. ending says that the process ends, or gives up the slot.
+// outcomeOf returns what follows a session that an error has ended, and why. ending says that the process ends, or gives up the
+// slot.
 func outcomeOf(err error, s sinkState, ending bool) (outcome, string) {
 	row := endOf(err)
 	switch {

@@ -1,5 +1,6 @@
-// Package session works on a slot: in sessions, each of which acquires the slot, opens the log, and then reads and commits until something
-// fails. It decides what follows (sessionend.go), and when a spool begins and ends (outage.go). Start reading at slot.go.
+// Package session works on a slot: in sessions, each of which acquires the slot, opens the log, and then reads and commits until
+// something fails. It decides what follows (sessionend.go), and when a spool begins and ends (outage.go). Start reading at
+// slot.go.
 package session
 
 import (
@@ -60,9 +61,9 @@ func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan
 	return s
 }
 
-// Run works on a slot, whose streams are in the selection. It returns nil if the context ends and the slot is drained, or if another replica holds the
-// slot. It returns an error if that makes another session pointless. The most important case is that the checkpoint says that
-// another owner has fenced this one.
+// Run works on a slot, whose streams are in the selection. It returns nil if the context ends and the slot is drained, or if
+// another replica holds the slot. It returns an error if that makes another session pointless. The most important case is that
+// the checkpoint says that another owner has fenced this one.
 func Run(ctx context.Context, number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) error {
 	return newSlot(number, config, parts, selected).run(ctx)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // The log may have lost records before a spool begins. Only the inventory has the state between both. So the inventory is not
-// rebuilt until the sink has the spool, whose first batch has gap records that say so (change.LostBeforeSpool). The checkpoint and
-// the log have them. So the next owner knows that the log is still to be compared, also if the spool is gone.
+// rebuilt until the sink has the spool, whose first batch has gap records that say so (change.LostBeforeSpool). The checkpoint
+// and the log have them. So the next owner knows that the log is still to be compared, also if the spool is gone.
 
 // spooledAfter reports whether the session's spool continues the log after a batch, with these positions.
 func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.Position) (bool, error) {
@@ -51,8 +51,8 @@ func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState,
 	return err
 }
 
-// lostBeforeSpool returns what the log has lost before a spool that is no more, or nil. The next session rebuilds the inventory, and
-// records the loss.
+// lostBeforeSpool returns what the log has lost before a spool that is no more, or nil. The next session rebuilds the inventory,
+// and records the loss.
 func (s *slot) lostBeforeSpool(ctx context.Context, o *commit.Opened) error {
 	if o.Behind == nil { // else nothing was forwarded
 		positions, err := s.Positions(ctx, nil)

@@ -18,9 +18,9 @@ import (
 	"kubecdc/sinks/spool"
 )
 
-// Forwarder writes the batches of a slot's spool to the sink, in their order and under their numbers. The sink knows which batches
-// it has, so none is written twice. They are prepared again: before-images come from the sink's state, and redaction follows this
-// session's rules.
+// Forwarder writes the batches of a slot's spool to the sink, in their order and under their numbers. The sink knows which
+// batches it has, so none is written twice. They are prepared again: before-images come from the sink's state, and redaction
+// follows this session's rules.
 type Forwarder struct {
 	*commit.Committer
 	to          *commit.Opened

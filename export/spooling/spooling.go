@@ -1,5 +1,5 @@
-// Package spooling is what a session does while the sink takes no batches. It writes to a spool, reads from spool and inventory together,
-// and forwards the spool to the sink. Whether a spool begins, and what becomes of it, is decided by the session.
+// Package spooling is what a session does while the sink takes no batches. It writes to a spool, reads from spool and inventory
+// together, and forwards the spool to the sink. Whether a spool begins, and what becomes of it, is decided by the session.
 package spooling
 
 import (
@@ -66,7 +66,8 @@ type Pace struct {
 // them.
 const Linger = 500 * time.Millisecond
 
-// New returns a memory that writes to the spool. stored is the inventory. to is the sink's log, or nil, for a reason, if it is not open.
+// New returns a memory that writes to the spool. stored is the inventory. to is the sink's log, or nil, for a reason, if it is
+// not open.
 func New(ctx context.Context, s *plan.Slot, pace *Pace, sp *spool.Spool, state *checkpoint.SlotState, stored *inventory.Inventory,
 	to *commit.Opened, why error) (*commit.Opened, error) {
 	m := &Memory{slot: s, pace: pace, spool: sp, to: to}
@@ -152,8 +153,8 @@ type unhurried struct{}
 // IsUnhurried reports whether nobody waits for a batch that is written with a context.
 func IsUnhurried(ctx context.Context) bool { return ctx.Value(unhurried{}) != nil }
 
-// forwardAll returns the error that ends the session, or ErrForwarded if all is forwarded. It returns nil if the sink may take the
-// rest later.
+// forwardAll returns the error that ends the session, or ErrForwarded if all is forwarded. It returns nil if the sink may take
+// the rest later.
 func (m *Memory) forwardAll(writing context.Context) error {
 	err := m.forwarder.Run(context.WithValue(writing, unhurried{}, true), time.Time{})
 	switch {

@@ -1,5 +1,5 @@
-// Package streams runs the streams of one slot for one session. It follows the selection and the signals, and leaves out what is paused
-// or refused. It puts what is read into a queue, and does not know how batches are written.
+// Package streams runs the streams of one slot for one session. It follows the selection and the signals, and leaves out what is
+// paused or refused. It puts what is read into a queue, and does not know how batches are written.
 package streams
 
 import (
