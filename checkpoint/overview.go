@@ -21,11 +21,6 @@ type Overview interface {
 	Signals(ctx context.Context, open bool) ([]Signal, error)
 }
 
-// Measured is an Overview whose store is also the log, and that knows the log's size.
-type Measured interface {
-	LogSize(ctx context.Context) (*change.LogSize, error)
-}
-
 // SlotOwner is the last owner of a slot, and the slot's last checkpoint.
 type SlotOwner struct {
 	Slot  int

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/live"
 	"kubecdc/internal/dependency"
@@ -33,6 +34,8 @@ type Place struct {
 	Cluster   string
 	Store     checkpoint.Overview
 	Addresses map[string]string // servers' addresses, by dependency
+	// LogSize returns the size of the log, or nil if that is not known when the context ends.
+	LogSize func(context.Context) *change.LogSize
 }
 
 const (
@@ -96,6 +99,7 @@ func (s *Status) readStored(now time.Time) error {
 	defer cancel()
 	stored, err := status.Read(ctx, s.place.Store)
 	if err == nil {
+		stored.Log = s.place.LogSize(ctx)
 		s.stored, s.read = stored, now
 	}
 	s.tried, s.failed = time.Now(), err

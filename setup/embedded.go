@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"sync"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -19,12 +17,6 @@ import (
 type embedded struct {
 	*checkpointsqlite.Store
 	*sqlite.Memory
-	limit   int64 // KUBECDC_SQLITE_MAX_SIZE
-	history time.Duration
-
-	measuring sync.Mutex
-	size      *change.LogSize
-	measured  time.Time
 }
 
 var (
@@ -43,26 +35,6 @@ func newEmbedded(ctx context.Context, store *checkpointsqlite.Store, cluster str
 		return nil, err
 	}
 	return &embedded{Store: store, Memory: memory}, nil
-}
-
-// measuredFor is how long a size of the log is used again, since a page requests it every two seconds.
-const measuredFor = time.Minute
-
-// LogSize returns the size of the log.
-func (e *embedded) LogSize(ctx context.Context) (*change.LogSize, error) {
-	e.measuring.Lock()
-	defer e.measuring.Unlock()
-	now := time.Now()
-	if e.size != nil && now.Sub(e.measured) < measuredFor {
-		return e.size, nil
-	}
-	size, err := e.Memory.LogSize(ctx, now)
-	if err != nil {
-		return nil, err
-	}
-	size.Expect(e.limit, e.history, now)
-	e.size, e.measured = size, now
-	return size, nil
 }
 
 func (e *embedded) Close() {

@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/postgres"
@@ -83,7 +82,6 @@ func inFile(
 		if err != nil {
 			return nil, err
 		}
-		e.limit, e.history = int64(c.Sink.SQLiteMaxSize), time.Duration(c.Sink.SQLiteHistory)
 		return e, nil
 	}
 	return store, nil

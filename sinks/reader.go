@@ -44,9 +44,11 @@ type Reader interface {
 	Audits(ctx context.Context, q audit.Query, visit func(*audit.Record) error) (audit.Coverage, error)
 }
 
-// ReadCloser is a Reader that its user closes.
+// ReadCloser is a Reader of an open log, which its user closes.
 type ReadCloser interface {
 	Reader
+	// LogSize returns how much the log takes, with all clusters in it. It does not set Limit and Full.
+	LogSize(ctx context.Context, now time.Time) (*change.LogSize, error)
 	Close() error
 }
 

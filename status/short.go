@@ -8,6 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"kubecdc/change"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/screen"
 )
@@ -85,9 +86,14 @@ func (s *Status) logInShort() (lines []string) {
 	if v == nil {
 		return nil
 	}
-	text := "log: " + size(v.Bytes) + " of " + size(v.Limit) + " since " + Age(s.Time.Sub(v.Since))
+	text := "log: " + used(v)
+	if !v.Since.IsZero() {
+		text += " since " + Age(s.Time.Sub(v.Since))
+	}
 	switch pace := ", " + size(v.Daily) + " a day"; {
 	case v.Daily == 0:
+	case v.Limit == 0:
+		text += pace
 	case v.Full.IsZero():
 		text += pace + ", never full"
 	case v.Full.After(s.Time):
@@ -100,6 +106,14 @@ func (s *Status) logInShort() (lines []string) {
 		lines = append(lines, fmt.Sprintf("  about %s: %s", size(r.Bytes), r.Resource))
 	}
 	return lines
+}
+
+// used describes the size, and its limit if there is one.
+func used(v *change.LogSize) string {
+	if v.Limit == 0 {
+		return size(v.Bytes)
+	}
+	return size(v.Bytes) + " of " + size(v.Limit)
 }
 
 func size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }

@@ -22,7 +22,7 @@ type Status struct {
 	Past     []Problem       `json:"past,omitempty"` // past problems of the process, the latest first
 	Process  *Process        `json:"process,omitempty"`
 	Servers  []Server        `json:"servers,omitempty"` // as the process sees them
-	Log      *change.LogSize `json:"log,omitempty"`     // known if the log is in the checkpoint's file (SQLite)
+	Log      *change.LogSize `json:"log,omitempty"`     // nil: not known
 	Slots    []Slot          `json:"slots"`
 	Streams  []Stream        `json:"streams"`         // streams with a problem first
 	Notes    []string        `json:"notes,omitempty"` // what the status lacks, and why

@@ -132,7 +132,7 @@ func (s *Status) facts() g.Node {
 	}
 	all = append(all, fact("Slots with an owner", g.Textf("%d of %d", held, len(s.Slots))))
 	if s.Log != nil {
-		all = append(all, fact("Log", g.Textf("%s of %s", size(s.Log.Bytes), size(s.Log.Limit))))
+		all = append(all, fact("Log", g.Text(used(s.Log))))
 	}
 	for _, v := range s.Servers {
 		title, state := upperFirst(v.Name), mark(v.Up, "up for ")

@@ -75,6 +75,7 @@ func TestRights(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the log's size", func(t *testing.T) { logSize(t, broker) })
 	t.Run("withdrawn meanwhile", func(t *testing.T) { rightsWithdrawn(t, broker) })
 }
 

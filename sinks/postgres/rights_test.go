@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The rights that docs/security.md grants to a reader are sufficient to read the log.
+// The rights that docs/security.md grants to a reader are sufficient to read the log, and its size.
 func TestAReaderNeedsNoMoreThanSelect(t *testing.T) {
 	database := servers.Database(t)
 	sink := open(t, database, "prod")
@@ -34,5 +35,8 @@ func TestAReaderNeedsNoMoreThanSelect(t *testing.T) {
 	found := 0
 	if err := reader.Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { found++; return nil }); err != nil || found != 1 {
 		t.Errorf("%d changes, %v", found, err)
+	}
+	if size, err := reader.LogSize(t.Context(), time.Now()); err != nil || size.Bytes == 0 || len(size.Largest) != 1 {
+		t.Errorf("the log's size is %+v, %v", size, err)
 	}
 }

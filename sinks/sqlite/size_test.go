@@ -1,13 +1,12 @@
 package sqlite_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/sinktest"
 )
@@ -17,18 +16,21 @@ func TestTheSizeOfALog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	file := own(t, path)
 	h, _, _ := historyIn(t, file, path, 1, sqlite.Config{})
-	memory, err := sqlite.NewMemory(t.Context(), file, sinktest.Name)
+	shared, err := sqlitefile.Share(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer memory.Close()
-	empty, err := memory.LogSize(t.Context(), time.Now())
+	reader, err := sqlite.NewReader(t.Context(), shared, sinktest.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	empty, err := reader.LogSize(t.Context(), time.Now())
 	if err != nil || empty.Bytes == 0 || empty.Daily != 0 || len(empty.Largest) != 0 {
 		t.Fatalf("an empty log: %+v, %v", empty, err)
 	}
-	truth := map[string]float64{}
-	writeNoise(t, h, truth, 30_000)
-	size, err := memory.LogSize(t.Context(), time.Now().Add(6*time.Hour))
+	truth := sinktest.WriteNoise(t, h.log, 30_000)
+	size, err := reader.LogSize(t.Context(), time.Now().Add(6*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,45 +55,8 @@ func TestTheSizeOfALog(t *testing.T) {
 		}
 		near(want, size.Largest[i].Bytes, scale*truth[want])
 	}
-	if old, err := memory.LogSize(t.Context(), time.Now().Add(48*time.Hour)); err != nil || old.Daily != 0 || old.Bytes != size.Bytes {
+	if old, err := reader.LogSize(t.Context(), time.Now().Add(48*time.Hour)); err != nil || old.Daily != 0 || old.Bytes != size.Bytes {
 		t.Errorf("nothing is written for two days: %+v, %v", old, err)
-	}
-}
-
-// writeNoise writes first lists of ConfigMaps, and then changes of other resources, and adds the bytes of each. Noise can't be compressed.
-func writeNoise(t *testing.T, h *history, truth map[string]float64, changes int) {
-	t.Helper()
-	random := rand.New(rand.NewPCG(1, 2))
-	resources := []struct {
-		name  string
-		bytes int
-		op    change.Op
-	}{{"configmaps", 3000, change.Read}, {"pods", 400, change.Create}, {"nodes", 100, change.Create}, {"events", 1500, change.Create}}
-	b := &change.Batch{Epoch: 1}
-	for i := range changes {
-		kind := resources[0]
-		if i >= changes/4 {
-			kind = resources[1+i%3]
-		}
-		noise := make([]byte, kind.bytes)
-		for j := range noise {
-			noise[j] = byte('!' + random.IntN(90))
-			if noise[j] == '"' || noise[j] == '\\' {
-				noise[j] = '_'
-			}
-		}
-		name := fmt.Sprint("n", i)
-		b.Changes = append(b.Changes, change.Change{Stream: change.NewStream(change.Resource{Version: "v1", Plural: kind.name, Kind: "K", Namespaced: true}, "", "", ""),
-			Op: kind.op, Namespace: "default", Name: name, UID: name, ResourceVersion: change.VersionOf(uint64(i + 1)), Time: time.Now(),
-			After: fmt.Appendf(nil, `{"kind":"K","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d"},"n":"%s"}`,
-				name, name, i+1, noise)})
-		if truth[kind.name] += float64(kind.bytes + 250); len(b.Changes) == 50 || i == changes-1 {
-			b.Seq++
-			if _, err := h.log.Write(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
-			b.Changes = nil
-		}
 	}
 }
 

@@ -9,12 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs) for each of the operations. It is for a topic, a transactional id or a group, or
-// for all that begin with a prefix.
+// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs) for each of the operations. It is for a topic, a transactional id or a group,
+// for all that begin with a prefix, or for the cluster.
 type KafkaRule struct {
 	Topic         string
 	Transactional string // in place of Topic
 	Group         string // in place of Topic
+	Cluster       bool   // in place of Topic
 	Prefixed      bool
 	Deny          bool // wins over any that allow
 	Operations    []kadm.ACLOperation
@@ -30,6 +31,8 @@ func (r KafkaRule) builder() *kadm.ACLBuilder {
 		b.Topics(r.Topic)
 	case r.Group != "":
 		b.Groups(r.Group)
+	case r.Cluster:
+		b.Clusters()
 	default:
 		b.TransactionalIDs(r.Transactional)
 	}

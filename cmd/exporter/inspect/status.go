@@ -34,9 +34,10 @@ same checkpoint runs on this machine, the command asks it; --url asks another on
 exporter knows the state, rate and error of its streams, and whether the sink and the
 checkpoint answer. SSL_CERT_FILE names a PEM file of trusted authorities.
 
-With SQLite the report has the log's size and limit, and when it is full at the pace of
-the last day. It names the three resources that take most. All but the size is estimated, from at
-most 20,000 rows. The sizes of Kafka and Postgres are not reported.
+The report has the size of the log, with all clusters in it, the pace of the last day,
+and the three resources that take most. Pace and resources are estimated from samples.
+With SQLite it also has the limit, and when the log is full at that pace. With Kafka it
+counts one copy, has no pace, and needs Describe on the cluster.
 
 If no exporter answers, the report comes from the checkpoint alone. So the command
 works on any machine that reaches the checkpoint; an SQLite file must be on the same
@@ -159,12 +160,14 @@ func (f *statusFlags) source(c *cobra.Command) (read func(context.Context) (*sta
 func (f *statusFlags) findSource(c *cobra.Command) func(context.Context) (*status.Status, error) {
 	var settings *config.Config // nil: not read yet, which may need the API server for the cluster's name
 	var cluster string
+	var size *setup.LogSize
 	return func(ctx context.Context) (_ *status.Status, err error) {
 		if settings == nil {
 			if settings, cluster, err = cli.ReaderSettings(ctx, c); err != nil {
 				settings = nil
 				return nil, err
 			}
+			size = &setup.LogSize{Settings: settings, Cluster: cluster}
 		}
 		local, why := f.readLocal(ctx, settings, cluster)
 		if local != nil {
@@ -179,6 +182,7 @@ func (f *statusFlags) findSource(c *cobra.Command) func(context.Context) (*statu
 		if err != nil {
 			return nil, fmt.Errorf("read the checkpoint: %w", err)
 		}
+		found.Log = size.Get(ctx)
 		o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks),
 			SinkPage: setup.SinkOf(settings).Page}
 		s := status.Make(o, found, nil)

@@ -203,7 +203,8 @@ func exportOnce(ctx context.Context, settings *config.Config, planned plan.Confi
 		return err
 	}
 	defer closeAudit()
-	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
+	size := setup.LogSize{Settings: settings, Cluster: cluster.Cluster}
+	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LogSize: size.Get, Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
 		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", cli.Version, "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
