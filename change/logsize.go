@@ -2,6 +2,7 @@ package change
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -23,54 +24,31 @@ type ResourceSize struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-const (
-	// leastAge is the age at which a log shows a pace.
-	leastAge = time.Hour
-	largest  = 3
-)
-
-// LogSample is what a part of a log takes, as estimated by some of it.
-type LogSample struct {
-	bytes, listed float64 // listed: of first lists
-	byResource    map[string]float64
-}
-
-// Add adds what changes of a resource take, or what takes space for all resources together (an empty resource).
-func (s *LogSample) Add(resource string, listed bool, bytes float64) {
-	if s.bytes += bytes; listed {
-		s.listed += bytes
+// Estimate sets what takes most, and what was written in the last day if Since is known and an hour ago. A younger log is extrapolated.
+// sample returns about how many bytes each resource has, and all that belongs to none (""). What was written since a time is without first
+// lists. What can be sampled takes so many bytes.
+func (s *LogSize) Estimate(
+	ctx context.Context, bytes int64, now time.Time, sample func(ctx context.Context, since time.Time) (map[string]float64, error),
+) error {
+	all, err := sample(ctx, time.Time{})
+	scale := float64(bytes) / sum(all)
+	delete(all, "")
+	resources := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) })
+	for _, resource := range resources[:min(3, len(resources))] {
+		s.Largest = append(s.Largest, ResourceSize{Resource: resource, Bytes: int64(all[resource] * scale)})
 	}
-	if s.byResource == nil {
-		s.byResource = map[string]float64{}
-	}
-	if resource != "" {
-		s.byResource[resource] += bytes
-	}
-}
-
-// Estimate sets what takes most, and what was written in the last day if the log's age is known. sample samples what was written since a
-// time. All that it can sample takes so many bytes. A log younger than a day is extrapolated.
-func (s *LogSize) Estimate(bytes int64, now time.Time, sample func(since time.Time) (*LogSample, error)) error {
-	all, err := sample(time.Time{})
-	if err != nil || all.bytes == 0 {
-		return err
-	}
-	scale := float64(bytes) / all.bytes
-	resources := slices.SortedFunc(maps.Keys(all.byResource), func(a, b string) int {
-		return cmp.Or(cmp.Compare(all.byResource[b], all.byResource[a]), cmp.Compare(a, b))
-	})
-	for _, resource := range resources[:min(largest, len(resources))] {
-		s.Largest = append(s.Largest, ResourceSize{Resource: resource, Bytes: int64(all.byResource[resource] * scale)})
-	}
-	age := min(now.Sub(s.Since), 24*time.Hour)
-	if s.Since.IsZero() || age < leastAge {
-		return nil
-	}
-	day, err := sample(now.Add(-24 * time.Hour))
-	if err == nil {
-		s.Daily = int64((day.bytes - day.listed) * scale * 24 / age.Hours())
+	if age := min(now.Sub(s.Since), 24*time.Hour); err == nil && len(all) > 0 && !s.Since.IsZero() && age >= time.Hour {
+		all, err = sample(ctx, now.Add(-24*time.Hour))
+		s.Daily = int64(sum(all) * scale * 24 / age.Hours())
 	}
 	return err
+}
+
+func sum(sizes map[string]float64) (bytes float64) {
+	for _, b := range sizes {
+		bytes += b
+	}
+	return bytes
 }
 
 // Expect sets the limit, and when the log will reach it. Changes older than the history are removed earlier.

@@ -33,9 +33,8 @@ type Status struct {
 type Place struct {
 	Cluster   string
 	Store     checkpoint.Overview
-	Addresses map[string]string // servers' addresses, by dependency
-	// LogSize returns the size of the log, or nil if that is not known when the context ends.
-	LogSize func(context.Context) *change.LogSize
+	Addresses map[string]string                     // servers' addresses, by dependency
+	LogSize   func(context.Context) *change.LogSize // returns nil if the context ends before it is known
 }
 
 const (

@@ -77,9 +77,10 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 		Controls:  []change.Control{{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{Complete: true, Recovered: 7}}}}})
 	store := &stored{}
 	s := &Status{Exporter: e.Exporter, StaleAfter: time.Hour}
-	defer s.Open(Place{Cluster: "prod", Store: store})()
+	size := func(context.Context) *change.LogSize { return &change.LogSize{Bytes: 7} }
+	defer s.Open(Place{Cluster: "prod", Store: store, LogSize: size})()
 	got := s.Now()
-	if len(got.Streams) != 2 || !got.Healthy || got.Cluster != "prod" || !got.Slots[0].Mine || got.Process.Replicas != 2 {
+	if len(got.Streams) != 2 || !got.Healthy || got.Cluster != "prod" || !got.Slots[0].Mine || got.Process.Replicas != 2 || got.Log.Bytes != 7 {
 		t.Fatalf("got %+v", got)
 	}
 	nodes, pods := got.Streams[0], got.Streams[1]

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -42,8 +41,11 @@ func (s *Status) WriteTable(t io.Writer) {
 			plain.Fprintf(t, "%s\t%s\t%s for %s\n", v.Name, dash(v.Address), state, Age(s.Time.Sub(v.Since)))
 		}
 	}
-	if lines := s.logInShort(); lines != nil {
-		plain.Fprintf(t, "\n%s\n", strings.Join(lines, "\n"))
+	if s.Log != nil {
+		plain.Fprintf(t, "\n")
+	}
+	for _, line := range s.logInShort() {
+		plain.Fprintf(t, "%s\n", line)
 	}
 	plain.Fprintf(t, "\nSLOT\tOWNER\tSTREAMS\tEPOCH\tBATCH\tCHECKPOINT\n")
 	for _, v := range s.Slots {

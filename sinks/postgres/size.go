@@ -9,10 +9,8 @@ import (
 )
 
 const (
-	// sampledPages is how many pages of changes are read to estimate what takes most, each of about ten rows.
-	sampledPages = 1000
-	// rowBytes is about what a row takes in addition to its bodies, with its entries in indexes.
-	rowBytes = 330
+	sampledPages = 1000 // pages of changes that a sample reads, each of about ten rows
+	rowBytes     = 330  // about what a row takes in addition to its bodies, with its entries in indexes
 )
 
 // LogSize returns the size of all tables. It estimates the rest from a sample of changes, however large the log is.
@@ -26,26 +24,25 @@ func (r *Reader) LogSize(ctx context.Context, now time.Time) (*change.LogSize, e
 	var history int64 // without what lives, and without audit records
 	err := pgdb.Querier{DB: r.db}.Row(ctx, query, nil, &size.Bytes, &history, &size.Since)
 	if err == nil {
-		err = size.Estimate(history, now, func(since time.Time) (*change.LogSample, error) { return r.sample(ctx, since) })
+		err = size.Estimate(ctx, history, now, r.sample)
 	}
 	return size, r.db.Fail("measure the log", err)
 }
 
 // sample reads bodies' sizes alone, and not the bodies.
-func (r *Reader) sample(ctx context.Context, since time.Time) (*change.LogSample, error) {
+func (r *Reader) sample(ctx context.Context, since time.Time) (map[string]float64, error) {
 	const query = `with percent as (select least(100, 100.0 * $2 * current_setting('block_size')::int /
 			greatest(1, sum(pg_relation_size(to_regclass(format('kubecdc_log.%I', name)))))) as value
 			from kubecdc_log.partitions where parent = 'changes' and upper > $1)
-		select ` + resourceID + `, c.op = 'r',
+		select ` + resourceID + `,
 			(sum($3 + coalesce(pg_column_size(c.before), 0) + coalesce(pg_column_size(c.after), 0)) * 100 / (select value from percent))::float8
-		from kubecdc_log.changes c tablesample system ((select value from percent)) where c.written >= $1 group by 1, 2`
-	s := &change.LogSample{}
+		from kubecdc_log.changes c tablesample system ((select value from percent)) where c.written >= $1 and (c.op <> 'r' or $4) group by 1`
+	sizes := map[string]float64{}
 	var resource string
-	var listed bool
 	var bytes float64
-	err := pgdb.Querier{DB: r.db}.Rows(ctx, query, []any{since, sampledPages, rowBytes}, []any{&resource, &listed, &bytes}, func() error {
-		s.Add(resource, listed, bytes)
+	err := pgdb.Querier{DB: r.db}.Rows(ctx, query, []any{since, sampledPages, rowBytes, since.IsZero()}, []any{&resource, &bytes}, func() error {
+		sizes[resource] = bytes
 		return nil
 	})
-	return s, err
+	return sizes, err
 }

@@ -18,27 +18,17 @@ const (
 // LogSize returns the size of the file. It reads at most 2·samples·sampled rows, however large the log is.
 func (r *Reader) LogSize(ctx context.Context, now time.Time) (*change.LogSize, error) {
 	size := &change.LogSize{}
-	err := r.measure(ctx, size)
+	first, err := column[int64](ctx, r.db, `select written from log_batches where id > (select after from log_kept) order by id limit 1`)
+	if len(first) > 0 {
+		size.Since = timeOf(first[0])
+	}
 	if err == nil {
-		err = size.Estimate(size.Bytes, now, func(since time.Time) (*change.LogSample, error) { return r.sample(ctx, since) })
+		size.Bytes, err = usedBytes(ctx, r.db)
+	}
+	if err == nil {
+		err = size.Estimate(ctx, size.Bytes, now, r.sample)
 	}
 	return size, r.fail("measure the log", err)
-}
-
-// measure sets the size, and since when the log has every change.
-func (r *Reader) measure(ctx context.Context, size *change.LogSize) (err error) {
-	if size.Bytes, err = usedBytes(ctx, r.db); err != nil {
-		return err
-	}
-	after, _, err := r.retained(ctx)
-	if err != nil {
-		return err
-	}
-	first, err := batches(ctx, r.db, `where id > ? order by id limit 1`, after)
-	if len(first) > 0 {
-		size.Since = timeOf(first[0].written)
-	}
-	return err
 }
 
 // usedBytes returns the size of the file without its free pages.
@@ -52,17 +42,17 @@ func usedBytes(ctx context.Context, db queries) (int64, error) {
 }
 
 // sample reads parts that lie evenly between the first batch since a time and the end of the log.
-func (r *Reader) sample(ctx context.Context, since time.Time) (*change.LogSample, error) {
-	s := &change.LogSample{}
+func (r *Reader) sample(ctx context.Context, since time.Time) (sizes map[string]float64, err error) {
 	from, err := r.firstAfter(ctx, since.UnixMilli())
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	ends, err := column[int64](ctx, r.db, `select coalesce(min(id), 0) from log_changes union all select end from (`+lastBatch+`)`)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
 	from, to := max(from, ends[0]), ends[1]+1
+	sizes = map[string]float64{}
 	step := max((to-from)/samples, sampled)
 	const query = `select coalesce(r.resource, ''), op, sum(bytes + ?3) from (
 		select stream, op & 255 as op, coalesce(length(body), 0) + coalesce(length(before), 0) as bytes from log_changes where id >= ?1 and id < ?2
@@ -74,9 +64,11 @@ func (r *Reader) sample(ctx context.Context, since time.Time) (*change.LogSample
 			var op change.Op
 			var bytes float64
 			err := rows.Scan(&resource, &op, &bytes)
-			s.Add(resource, op == change.Read, bytes*float64(step)/sampled)
+			if op != change.Read || since.IsZero() {
+				sizes[resource] += bytes * float64(step) / sampled
+			}
 			return err
 		})
 	}
-	return s, err
+	return sizes, err
 }

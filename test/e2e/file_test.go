@@ -54,7 +54,7 @@ func aFileIsAsked(t *testing.T, w *World) {
 		code, out := command(t, w.Env, "check")
 		return code == 0 && strings.Contains(out, ", 2 streams known"), nil
 	})
-	mustRun(t, w.Env, "status")
+	wantLogSize(t, w, `log: \d+ \wiB\n  about \d+ \wiB: \w+\n`)
 	if out := mustRun(t, w.Env, "snapshot", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
 		t.Errorf("where nothing differs the answer is %s", out)
 	}

@@ -41,6 +41,7 @@ func TestAPausedStreamRemainsPausedOverRestarts(t *testing.T) {
 	e := StartExporter(t, "the exporter", w.Env)
 	writer.Run(40)
 	w.AwaitComplete(t, writer, kinds)
+	wantLogSize(t, w, `log: [\d.]+ MiB since \d+ (s|min)\n  about \d+ \wiB: configmaps\n`)
 	mustRun(t, w.Env, "pause", ConfigMaps.ID())
 	paused := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlStreamPaused)
 	if len(paused) != 1 || paused[0].ResourceVersion == "" {

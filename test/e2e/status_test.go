@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,4 +53,14 @@ func TestTheStatusHasWhatWasNeverListed(t *testing.T) {
 		t.Errorf("of a killed exporter there is %v", left)
 	}
 	wrong("its first list is not complete") // as the checkpoint has it
+}
+
+// wantLogSize demands that the exporter's status has the log's size, and the one that is made from the checkpoint.
+func wantLogSize(t *testing.T, w *World, pattern string) {
+	t.Helper()
+	for _, env := range []map[string]string{w.Env, w.With("XDG_STATE_HOME", t.TempDir())} {
+		Await(t, "the log's size", func() (bool, error) {
+			return regexp.MustCompile(`(?m)^` + pattern).MatchString(mustRun(t, env, "status")), nil
+		})
+	}
 }

@@ -35,9 +35,9 @@ exporter knows the state, rate and error of its streams, and whether the sink an
 checkpoint answer. SSL_CERT_FILE names a PEM file of trusted authorities.
 
 The report has the size of the log, with all clusters in it, the pace of the last day,
-and the three resources that take most. Pace and resources are estimated from samples.
-With SQLite it also has the limit, and when the log is full at that pace. With Kafka it
-counts one copy, has no pace, and needs Describe on the cluster.
+and the resources that take most. The latter two are estimated. With SQLite the report
+also has the limit, and when the log is full at that pace. With Kafka it counts one
+copy, has no pace, and needs Describe on the cluster.
 
 If no exporter answers, the report comes from the checkpoint alone. So the command
 works on any machine that reaches the checkpoint; an SQLite file must be on the same

@@ -43,10 +43,7 @@ func missing(c *settings.Config, readOnly bool, code kafka.Error) string {
 		topics = []right{toRead}
 	}
 	switch code {
-	case kafka.ClusterAuthorizationFailed: // for writing, only brokers before 2.8 demand it (KIP-679)
-		if readOnly {
-			return "grant Describe on the cluster: " + command(c, "--cluster", toDescribe)
-		}
+	case kafka.ClusterAuthorizationFailed: // only brokers before 2.8 demand it (KIP-679)
 		return "grant IdempotentWrite on the cluster: " + command(c, "--cluster", "IdempotentWrite")
 	case kafka.TopicAuthorizationFailed:
 		return fmt.Sprintf("grant %s on the topics %s.*; exporter check names what is missing: %s", join(topics, ", "), c.TopicPrefix,

@@ -44,7 +44,7 @@ func (a *Admin) Check(ctx context.Context, resources []change.Resource) (r sinks
 		func(ctx context.Context) error { return c.collisions(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
-		func(ctx context.Context) error { return a.checkEncoding(ctx, resources) }, c.measure,
+		func(ctx context.Context) error { return a.checkEncoding(ctx, resources) },
 	} {
 		if err := step(ctx); err != nil {
 			c.wrong = append(c.wrong, err)
@@ -269,6 +269,10 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	if len(c.existing) == 0 {
 		return nil
 	}
+	if _, err := c.client.Sizes(ctx, c.cfg.TopicPrefix+"."); errors.Is(err, kafka.ClusterAuthorizationFailed) {
+		c.warnings = append(c.warnings, "exporter status will not have the log's size, for which Describe on the cluster is needed:\n"+
+			command(c.cfg, "--cluster", toDescribe))
+	}
 	configs, unread, err := c.client.TopicConfigs(ctx, names(c.existing), MaxMessageBytes, "min.insync.replicas", CleanupPolicy, compressionType,
 		RetentionTime, RetentionBytes, timestampType, oldest, newest)
 	if err != nil {
@@ -282,15 +286,6 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 		if settings := configs[t.name]; settings != nil {
 			c.suits(t, settings, resources)
 		}
-	}
-	return nil
-}
-
-// measure finds out whether a status will have the log's size.
-func (c *checking) measure(ctx context.Context) error {
-	if _, err := c.client.Sizes(ctx, c.cfg.TopicPrefix+"."); errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		c.warnings = append(c.warnings, "exporter status will not have the log's size, for which Describe on the cluster is needed:\n"+
-			command(c.cfg, "--cluster", toDescribe))
 	}
 	return nil
 }

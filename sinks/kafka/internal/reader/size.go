@@ -8,22 +8,22 @@ import (
 	"kubecdc/change"
 )
 
-// LogSize asks the brokers for the size of all topics of the prefix, of one copy each. How old the topics are and how fast they grow can't be
-// told without reading them, since compaction removes records and not offsets.
+// LogSize asks the brokers for the sizes of all topics of the prefix, of one copy each. Only a scan could find age and pace, since compaction
+// removes records and no offsets.
 func (r *Reader) LogSize(ctx context.Context, now time.Time) (*change.LogSize, error) {
 	prefix := r.Envelope.Prefix + "."
 	sizes, err := r.Client.Sizes(ctx, prefix)
 	if err != nil {
-		return nil, r.Client.NewError("ask the brokers for the size of the topics "+prefix+"*", err)
+		return nil, err
 	}
-	size, all := &change.LogSize{}, &change.LogSample{}
+	size, all := &change.LogSize{}, map[string]float64{}
 	for topic, bytes := range sizes {
 		resource := ""
 		if r.IsData(topic) {
 			resource = strings.TrimPrefix(topic, prefix)
 		}
 		size.Bytes += bytes
-		all.Add(resource, false, float64(bytes))
+		all[resource] += float64(bytes)
 	}
-	return size, size.Estimate(size.Bytes, now, func(time.Time) (*change.LogSample, error) { return all, nil })
+	return size, size.Estimate(ctx, size.Bytes, now, func(context.Context, time.Time) (map[string]float64, error) { return all, nil })
 }
