@@ -142,7 +142,7 @@ func (v *whoVerdict) report(t *testing.T, least float64) {
 	}
 	limit := 5 + all/200 // a few are possible in the smallest run
 	if v.hidden.setting == selectedWrites.setting {
-		limit = 5 + all/25 // of several equal patches one moves the object out of the selection
+		limit = 5 + all/25 // one of several equal patches moves the object out of the selection
 	}
 	if v.obscured > limit {
 		t.Errorf("the test does not know who made %d of %d changes", v.obscured, all)
