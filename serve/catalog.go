@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -83,7 +84,13 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		return nil, err
 	}
 	for _, id := range ids {
-		if r := cmp.Or(described[id], builtin()[id]); r != nil {
+		r := cmp.Or(described[id], builtin()[id])
+		if r == nil {
+			if r, err = s.views.unnamed(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		if r != nil {
 			c = append(c, r)
 		}
 	}
@@ -133,6 +140,30 @@ func (all *views) described(ctx context.Context, v *view, moment time.Time) (res
 		return found, nil
 	}
 	return found, all.custom(ctx, v, found)
+}
+
+// unnamed describes a resource by one of its objects. It returns nil if none lives. Topics, and so their mirror, have no list of
+// resources, and may have no CRDs.
+func (all *views) unnamed(ctx context.Context, id string) (*served, error) {
+	if known, found := all.kinds.Load(id); found {
+		return known.(*served), nil
+	}
+	r := change.APIResource{Resource: change.ResourceOf(change.StreamID(id))}
+	err := all.log.Changes(ctx, sinks.Query{Resources: []string{id}, Each: sinks.Table}, func(l *sinks.Logged) error {
+		var names metav1.TypeMeta
+		if json.Unmarshal(l.After, &names) != nil || names.Kind == "" {
+			return nil
+		}
+		r.Kind, r.Version, r.Namespaced = names.Kind, names.GroupVersionKind().Version, l.Namespace != ""
+		return sinks.ErrEnough
+	})
+	if err != nil && !errors.Is(err, sinks.ErrEnough) || r.Kind == "" {
+		return nil, err
+	}
+	r.Singular = strings.ToLower(r.Kind)
+	d := describe(r)
+	all.kinds.Store(id, d)
+	return d, nil
 }
 
 // describe returns a resource of which only the names are known. Unless it is built in, its tables have names and ages.
