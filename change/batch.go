@@ -88,3 +88,15 @@ func (o Offsets) Merge(other Offsets) Offsets {
 	}
 	return o
 }
+
+// Has reports whether no offset is before that of another place.
+func (o Offsets) Has(place Offsets) bool {
+	for topic, partitions := range place {
+		for p, offset := range partitions {
+			if o[topic][p] < offset {
+				return false
+			}
+		}
+	}
+	return true
+}

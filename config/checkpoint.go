@@ -131,6 +131,15 @@ func (c *Config) DefaultFile(cluster string) (string, error) {
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(log)+".db"), nil
 }
 
+// MirrorFile returns the file in which exporter serve mirrors the log of a cluster.
+func (c *Config) MirrorFile(cluster string) (string, error) {
+	folder, err := stateFolder()
+	if err != nil {
+		return "", fmt.Errorf("choose a file for the mirror: %w", err)
+	}
+	return filepath.Join(folder, unique(cluster, c.Kafka.Brokers.String()+" "+c.Kafka.TopicPrefix)+".mirror"), nil
+}
+
 // AddressFile returns the file in which exporter run records where it serves its status, for commands on this machine. Two
 // configurations of the same cluster and checkpoint have the same file.
 func (c *Config) AddressFile(cluster string) (string, error) {

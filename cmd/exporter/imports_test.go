@@ -27,11 +27,12 @@ var mayImport = map[string][]string{
 	"replay":     {"change", "checkpoint", "sinks"},
 	"serve":      {"change", "query", "redact", "sinks"},
 	"incident":   {"change", "query", "sinks"},
+	"mirror":     {"audit", "change", "sinks"},
 	"restore":    {"change", "query", "redact"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
 	"rbac":       {"audit", "change", "checkpoint", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
-	"setup":      {"audit", "change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
+	"setup":      {"audit", "change", "checkpoint", "config", "export", "mirror", "redact", "replay", "schema", "sinks", "source"},
 	"internal":   {"change"},
 }
 

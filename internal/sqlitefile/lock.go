@@ -40,6 +40,16 @@ func lock(path string) (*os.File, error) {
 	return nil, err
 }
 
+// IsOwned reports whether a process owns a file.
+func IsOwned(path string) bool {
+	file, err := os.Open(path + ".lock")
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
 // unlock also ends the lock of a child that is being started: until its program runs, it has the descriptor too.
 func unlock(file *os.File) {
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_UN)

@@ -14,7 +14,7 @@ type Reader struct {
 	sink *Sink
 }
 
-var _ sinks.ReadCloser = (*Reader)(nil)
+var _ sinks.Copier = (*Reader)(nil)
 
 // OpenReader returns a reader of the topics of a sink with this configuration. ClusterUID may be empty.
 func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
@@ -26,6 +26,16 @@ func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return &Reader{s.reader, s}, nil
+}
+
+// Identity has the sink's identity, and the id of the control topic. Somebody may have made that again.
+func (r *Reader) Identity(ctx context.Context) (string, error) {
+	identity, err := r.sink.Identity(ctx)
+	if err != nil {
+		return "", err
+	}
+	id, err := r.ControlTopicID(ctx)
+	return identity + "/" + id, err
 }
 
 // Close closes the connections.

@@ -12,11 +12,12 @@ import (
 const (
 	opInferred   = 1 << 8
 	opFromBefore = 1 << 9 // the state before is the state after the object's previous change
-	nanosShift   = 16     // the bits above it are the nanoseconds that the time's column lacks
+	opStub       = 1 << 10
+	nanosShift   = 16 // the bits above it are the nanoseconds that the time's column lacks
 )
 
-// add writes one change.
-func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
+// add writes one change. If its body is a stub, there is a dead letter.
+func (l *slotLog) add(t *tx, id int64, c *change.Change, deadLetter string) error {
 	row, err := l.stream(t, c.Stream.ID())
 	if err != nil {
 		return err
@@ -44,6 +45,12 @@ func (l *slotLog) add(t *tx, id int64, c *change.Change) error {
 	}
 	if l.sink.Spool {
 		op |= int64(c.Time.Nanosecond()%int(time.Millisecond)) << nanosShift
+	}
+	if deadLetter != "" {
+		op |= opStub
+		if err := t.do(`insert into log_stubs values (?, ?)`, id, deadLetter); err != nil {
+			return err
+		}
 	}
 	var before, gap any
 	if follows {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -55,9 +56,20 @@ func newMaker(db queries) maker { return maker{streamNames{db: db}, newBodies(db
 
 // alone makes the change of a record that was read with its full body.
 func (m *maker) alone(ctx context.Context, r *record, bodies bool) (l sinks.Logged, err error) {
-	r.into(&l.Change)
-	if l.Stream, err = m.names.stream(ctx, r.stream); err == nil && bodies {
+	if l, err = m.bare(ctx, r); err == nil && bodies {
 		l.After, err = m.made.after(ctx, r)
+	}
+	return l, err
+}
+
+// bare makes the change of a record without bodies.
+func (m *maker) bare(ctx context.Context, r *record) (l sinks.Logged, err error) {
+	r.into(&l.Change)
+	l.Stream, err = m.names.stream(ctx, r.stream)
+	if err == nil && r.op&opStub != 0 {
+		var letters []string
+		letters, err = column[string](ctx, m.made.db, `select dead_letter from log_stubs where change = ?`, r.id)
+		l.DeadLetter = strings.Join(letters, "")
 	}
 	return l, err
 }

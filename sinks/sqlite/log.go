@@ -76,29 +76,34 @@ func (l *slotLog) write(ctx context.Context, t *tx, b *change.Batch) error {
 	if err := l.advance(t, b.Seq); err != nil {
 		return err
 	}
-	id, written, err := next(t)
+	id, written, err := next(t, time.Now())
 	if err == nil {
 		err = l.begin(t, id, written, b)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = l.addAll(ctx, t, id, b.Changes, nil)
 	}
+	for i := range b.Unwritten {
+		if err == nil {
+			err = l.setVersion(t, &b.Unwritten[i])
+		}
+	}
+	return err
+}
+
+// addAll writes the changes of a batch. stubs are the dead letters of some of them, by index.
+func (l *slotLog) addAll(ctx context.Context, t *tx, id int64, changes []change.Change, stubs map[int]string) error {
 	l.counts = map[int64]int64{}
-	for i := range b.Changes {
+	for i := range changes {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.add(t, id+1+int64(i), &b.Changes[i]); err != nil {
+		if err := l.add(t, id+1+int64(i), &changes[i], stubs[i]); err != nil {
 			return err
 		}
 	}
 	if _, err := t.run(sumBatch, int64(l.sum), id); err != nil {
 		return err
-	}
-	for i := range b.Unwritten {
-		if err := l.setVersion(t, &b.Unwritten[i]); err != nil {
-			return err
-		}
 	}
 	for stream, more := range l.counts {
 		if more == 0 {
@@ -151,10 +156,10 @@ func (l *slotLog) begin(t *tx, id, written int64, b *change.Batch) error {
 const lastBatch = `select coalesce(max(id + changes), 0) as end, coalesce(max(written), 0) as written from
 	(select id, changes, written from log_batches order by id desc limit 1)`
 
-// next returns the number of the next batch, and its time.
-func next(t *tx) (id, written int64, err error) {
+// next returns the number of the next batch, and its time. That is never before the time of the last batch.
+func next(t *tx, now time.Time) (id, written int64, err error) {
 	err = t.find(lastNumber, nil, &id, &written)
-	return id + 1, max(written, time.Now().UnixMilli()), err
+	return id + 1, max(written, now.UnixMilli()), err
 }
 
 // writeControls writes the control records of a batch and its malformed events, and reports whether a span may contain the batch.

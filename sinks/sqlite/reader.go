@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -170,7 +171,7 @@ func (r *Reader) retained(ctx context.Context) (after, since int64, err error) {
 	return after, since, err
 }
 
-// Retained returns when the history begins, which is the same time for all resources.
+// Retained returns when the history begins, which is the same time for all resources unless they were copied from another log.
 func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]sinks.Retained, error) {
 	known, err := r.Resources(ctx)
 	if err != nil {
@@ -184,7 +185,24 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 		resources = nil
 	}
 	removed, err := r.counted.Find(list(resources), func() (sinks.Removed, error) { return r.removed(ctx, resources) })
-	return removed.Retained(known, resources, timeOf(since)), err
+	all := removed.Retained(known, resources, timeOf(since))
+	if err == nil {
+		err = r.fail("find out since when resources are complete", each(ctx, r.db, `select r.resource, i.since, i.lost from log_incomplete i
+			join log_resources r on r.id = i.resource join log_clusters k on k.id = r.cluster and k.cluster = ?`, []any{r.cluster}, func(rows *sql.Rows) error {
+			var id, lost string
+			var since int64
+			err := rows.Scan(&id, &since, &lost)
+			if has, asked := all[id]; asked {
+				if later := timeOf(since); later.After(has.Since) {
+					has.Since = later
+				}
+				has.Lost = cmp.Or(has.Lost, lost)
+				all[id] = has
+			}
+			return err
+		}))
+	}
+	return all, err
 }
 
 // timeOf converts a time in milliseconds. 0 becomes the zero time.

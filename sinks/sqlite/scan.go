@@ -257,8 +257,7 @@ func (s *scan) one(ctx context.Context, r *record) (wanted bool, err error) {
 
 // logged converts a record, and reports whether it is of this cluster and between the cuts.
 func (s *scan) logged(ctx context.Context, r *record) (l sinks.Logged, inRange bool, err error) {
-	r.into(&l.Change)
-	l.Stream, err = s.names.stream(ctx, r.stream)
+	l, err = s.bare(ctx, r)
 	return l, s.placed(r, &l) && s.Spans(&l), err
 }
 

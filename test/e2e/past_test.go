@@ -140,6 +140,8 @@ func (p *pastTest) reader() (r sinks.ReadCloser) {
 	switch {
 	case p.File != "":
 		return p.openFile(p.t)
+	case p.Mirror != "":
+		r = p.openMirror(p.t)
 	case p.Kafka != nil:
 		r, err = kafka.OpenReader(p.t.Context(), kafka.Config{Brokers: p.Kafka.Brokers, TopicPrefix: p.Prefix, Cluster: "e2e"})
 	default:

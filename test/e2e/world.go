@@ -18,6 +18,7 @@ type World struct {
 	Postgres   *servers.Postgres
 	Checkpoint *servers.Postgres // Postgres, or a separate server of the checkpoint
 	File       string            // the log's file, or empty
+	Mirror     string            // the mirror of the topics that is asked about the past, or empty
 	Prefix     string
 	Env        map[string]string
 }

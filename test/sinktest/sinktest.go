@@ -44,7 +44,16 @@ type NewPlace func(t *testing.T) Place
 
 // Run runs the suite, its parts in parallel.
 func Run(t *testing.T, newPlace NewPlace) {
-	for _, tc := range slices.Concat(contract, readerContract, auditContract, schemaContract, longContract) {
+	run(t, newPlace, slices.Concat(contract, readerContract, auditContract, schemaContract, longContract))
+}
+
+// RunReaders runs the parts that are about readers.
+func RunReaders(t *testing.T, newPlace NewPlace) {
+	run(t, newPlace, slices.Concat(readerContract, auditContract))
+}
+
+func run(t *testing.T, newPlace NewPlace, parts []part) {
+	for _, tc := range parts {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.name != measuresMemory {
 				t.Parallel()

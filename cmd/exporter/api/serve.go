@@ -29,6 +29,7 @@ import (
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/web"
+	"kubecdc/mirror"
 	"kubecdc/serve"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -46,6 +47,9 @@ Without one, the end of the log is served. If an answer may lack something, kube
 prints a warning that says what. Requests to write are refused. A path that begins with
 /clusters/NAME is for another cluster of the log; --all-logs adds the logs in other
 files. With KUBECDC_HTTP_ACCESS=token or kubernetes clients must log in (docs/serve.md).
+
+A log in Kafka is copied into a file first, and followed. The file can be deleted at any
+time. The first copy takes a minute for about a million changes.
 
 exporter kubeconfig --at 2h prints a kubeconfig for one moment. exporter kubectl
 --at 2h -- get pods runs kubectl for one moment, and needs no server.
@@ -74,7 +78,18 @@ func NewServe() *cobra.Command {
 }
 
 func runServe(c *cobra.Command, listen string, allLogs bool) error {
-	reader, settings, cluster, err := openLog(c.Context(), c)
+	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	ctx, fail := context.WithCancelCause(c.Context())
+	defer fail(nil)
+	reader, settings, cluster, err := openLog(ctx, c, log, func(m *mirror.Mirror) error {
+		go func() { fail(m.Run(ctx)) }()
+		select {
+		case <-m.Begun():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -89,7 +104,6 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	if path, err := settings.SQLitePath(cluster); err == nil && path != "" && !allLogs {
 		settings.Checkpoint.Location = config.DSN("sqlite:" + path) // this file is the log, of whatever cluster
 	}
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	server, err := web.Listen(web.Options{Listen: listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey,
 		MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
 	if err != nil {
@@ -102,8 +116,11 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	if access == nil {
 		handler = onlyForLoopback(handler)
 	}
-	defer context.AfterFunc(c.Context(), func() { _ = server.Close() })()
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	server.Serve(server.Long(handler))
+	if err := context.Cause(ctx); c.Context().Err() == nil {
+		return err // the mirror's
+	}
 	return nil
 }
 
@@ -135,16 +152,21 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 	return nil
 }
 
-// openLog opens the log. It refuses one of which each request would read all.
-func openLog(ctx context.Context, c *cobra.Command) (reader sinks.ReadCloser, settings *config.Config, cluster string, err error) {
-	if settings, cluster, err = cli.ReaderSettings(ctx, c); err != nil {
-		return nil, nil, "", err
+// openLog opens the log. If each request would read all of it, it opens the log's mirror, and calls fill with it.
+func openLog(ctx context.Context, c *cobra.Command, log *slog.Logger, fill func(*mirror.Mirror) error) (
+	reader sinks.ReadCloser, settings *config.Config, cluster string, err error,
+) {
+	if settings, cluster, err = cli.ReaderSettings(ctx, c); err == nil {
+		reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
 	}
-	if sink := setup.SinkOf(settings); sink.Readable() && len(sink.Copies) == 0 {
-		return nil, nil, "", fault.Usagef("KUBECDC_SINK=%s: its log can't be served, since each request would read all of it: write the part that you need "+
-			"to a file (exporter replay --to-sqlite FILE), and serve that (--log FILE)", sink.Name)
+	from, isCopier := reader.(sinks.Copier)
+	if err != nil || !isCopier {
+		return reader, settings, cluster, err
 	}
-	reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
+	m, reader, err := setup.OpenMirror(ctx, from, settings, cluster, log)
+	if err == nil {
+		err = fill(m)
+	}
 	return reader, settings, cluster, err
 }
 
@@ -155,7 +177,13 @@ func openCluster(c *cobra.Command, settings *config.Config) func(string) (sinks.
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, cluster,
 				errors.New("KUBECDC_HTTP_ACCESS=kubernetes reviews rights in one cluster: start exporter serve for the other one"))
 		}
-		return setup.OpenLog(c.Context(), c.Name(), settings, cluster)
+		reader, err := setup.OpenLog(c.Context(), c.Name(), settings, cluster)
+		if _, isCopier := reader.(sinks.Copier); isCopier {
+			reader.Close()
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, cluster,
+				errors.New("a mirror has one cluster: start exporter serve --cluster for the other one"))
+		}
+		return reader, err
 	}
 }
 
@@ -251,12 +279,22 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("exporter kubectl runs the program kubectl: %w", err)
 	}
-	reader, _, _, err := openLog(c.Context(), c)
+	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	reader, remark, err := cli.OpenMirrored(c.Context(), c)
+	if _, isCopier := reader.(sinks.Copier); isCopier {
+		_ = reader.Close()
+		reader, _, _, err = openLog(c.Context(), c, log, func(m *mirror.Mirror) error {
+			defer m.Close()
+			return m.Update(c.Context())
+		})
+	}
 	if err != nil {
 		return err
 	}
+	if remark != "" {
+		plain.Fprintln(c.ErrOrStderr(), "# "+remark)
+	}
 	defer reader.Close()
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func fromLog(find completer) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completeFor)
 		defer cancel()
-		r, err := OpenReader(ctx, c)
+		r, _, err := OpenMirrored(ctx, c)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

@@ -25,6 +25,32 @@ func OpenReader(ctx context.Context, c *cobra.Command) (sinks.ReadCloser, error)
 	return setup.OpenLog(ctx, c.Name(), settings, cluster)
 }
 
+// WithNoMirror adds the flag --no-mirror.
+func WithNoMirror(c *cobra.Command) {
+	c.Flags().Bool(noMirror, false, "with Kafka: read the topics, although exporter serve fills a mirror of them on this machine")
+}
+
+const noMirror = "no-mirror"
+
+// OpenMirrored is OpenReader, but it opens the mirror of the log if exporter serve fills one on this machine. A remark says so.
+func OpenMirrored(ctx context.Context, c *cobra.Command) (reader sinks.ReadCloser, remark string, err error) {
+	settings, cluster, err := ReaderSettings(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
+	from, isCopier := reader.(sinks.Copier)
+	if err != nil || !isCopier || c.Flags().Changed(noMirror) {
+		return reader, "", err
+	}
+	mirrored, path := setup.ReadMirror(ctx, from, settings, cluster)
+	if mirrored == nil {
+		return reader, "", nil
+	}
+	_ = reader.Close()
+	return mirrored, "from the mirror of the topics in " + path, nil
+}
+
 // ReaderSettings returns the settings and the cluster's name, which it finds in --log's file, or like exporter run.
 func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
 	if file := c.Flags().Lookup("log"); file != nil && file.Value.String() != "" {

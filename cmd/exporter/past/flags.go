@@ -67,6 +67,7 @@ func (p *pastFlags) flags(c *cobra.Command, outputs ...string) *cobra.Command {
 		c.Flags().StringVar(&p.colour, "color", "auto", "auto (on a terminal, without NO_COLOR), always or never")
 	}
 	p.Output.Flag(c, outputs...)
+	cli.WithNoMirror(c)
 	cli.CompleteFromLog(c)
 	return cli.ReadsLog(c, cli.OfLog)
 }
@@ -102,7 +103,13 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(100) // a question ends soon, and takes 30 to 40% less CPU than with main's
 	}
-	if r, err = cli.OpenReader(ctx, c); err != nil {
+	var mirror string
+	if follow := c.Flags().Lookup("follow"); follow != nil && follow.Value.String() == "true" { // a process that fills a mirror may end
+		r, err = cli.OpenReader(ctx, c)
+	} else if r, mirror, err = cli.OpenMirrored(ctx, c); mirror != "" {
+		p.addRemark(c.ErrOrStderr(), mirror)
+	}
+	if err != nil {
 		return nil, found, err
 	}
 	if found, err = p.Select(ctx, c, r, args); err != nil {

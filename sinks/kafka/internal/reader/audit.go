@@ -44,13 +44,17 @@ func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	if err != nil {
 		return err
 	}
+	return r.auditsFrom(ctx, q, firsts, ends, visit)
+}
+
+func (r *Reader) auditsFrom(ctx context.Context, q audit.Query, firsts, ends map[int]int64, visit func(*audit.Record) error) error {
 	for p, end := range ends {
 		first, known := firsts[p]
 		if !known || first < 0 {
 			continue
 		}
 		seen := map[audit.ID]bool{}
-		reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: first,
+		reader := consumer.New(r.Client, consumer.Range{Topic: change.AuditTopic(r.Envelope.Prefix), Partition: int32(p), First: first,
 			Wanted: func(f *consumer.Record) bool {
 				id, ok := AuditID(r.Log, f)
 				ok = ok && !seen[id] && mayBeOf(q.Name, f.Key)

@@ -21,6 +21,10 @@ func (r *Reader) controls(ctx context.Context, from map[int]int64, visit func(lo
 	if err != nil {
 		return err
 	}
+	return r.controlsTo(ctx, starts, from, ends, visit)
+}
+
+func (r *Reader) controlsTo(ctx context.Context, starts, from, ends map[int]int64, visit func(logread.Control) error) error {
 	var all []*controlPartition
 	for _, p := range slices.Sorted(maps.Keys(ends)) {
 		c := &controlPartition{end: ends[p], more: true}

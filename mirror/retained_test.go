@@ -1,0 +1,253 @@
+package mirror_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/mirror"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// topics is a log in Kafka that a test writes.
+type topics struct {
+	t      *testing.T
+	cfg    kafka.Config
+	admin  *kadm.Client
+	log    sinks.Log
+	batch  uint64
+	number int
+	living map[string]change.Change // by resource and name
+}
+
+func newTopics(t *testing.T) *topics {
+	w := &topics{t: t, cfg: newConfig(t, servers.SharedKafka(t)), living: map[string]change.Change{}}
+	w.cfg.Partitions = 2
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.cfg.Brokers...))
+	must(t, err)
+	t.Cleanup(client.Close)
+	w.admin = kadm.NewClient(client)
+	w.open(1)
+	return w
+}
+
+func (w *topics) open(epoch int64) {
+	w.t.Helper()
+	sink, err := kafka.New(w.cfg)
+	must(w.t, err)
+	w.t.Cleanup(func() { _ = sink.Close() })
+	opened, err := sink.Open(w.t.Context(), 0, epoch, sinks.Durable{Seq: w.batch, New: w.batch > 0})
+	must(w.t, err)
+	w.log = opened.Log
+}
+
+// write writes random batches about ten objects of two resources.
+func (w *topics) write(epoch int64, n int) {
+	w.t.Helper()
+	for range n {
+		w.batch++
+		b := &change.Batch{Epoch: epoch, Seq: w.batch}
+		for range 1 + rand.IntN(3) {
+			w.number++
+			resource := []string{"pods", "configmaps"}[rand.IntN(2)]
+			name := fmt.Sprint("o", rand.IntN(5))
+			c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: change.Create, Namespace: "default", Name: name,
+				UID: fmt.Sprint("u", w.number), ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), Time: time.Now().UTC().Truncate(time.Millisecond)}
+			last, lives := w.living[resource+name]
+			if lives {
+				c.Op, c.UID, c.Before = change.Update, last.UID, last.After
+			}
+			c.After = fmt.Appendf(nil, `{"metadata":{"name":%q,"uid":%q,"resourceVersion":"%d"}}`, name, c.UID, w.number)
+			if w.living[resource+name] = c; lives && rand.IntN(5) == 0 {
+				c.Op, c.After = change.Delete, nil
+				delete(w.living, resource+name)
+			}
+			b.Changes = append(b.Changes, c)
+			b.Positions = append(b.Positions, change.Position{Stream: c.Stream.ID(), ResourceVersion: c.ResourceVersion, Time: c.Time})
+		}
+		_, err := w.log.Write(w.t.Context(), b)
+		must(w.t, err)
+	}
+}
+
+// remove removes the first share of a topic's records.
+func (w *topics) remove(topic string, share float64) {
+	w.t.Helper()
+	topic = w.cfg.TopicPrefix + "." + topic
+	ends, err := w.admin.ListEndOffsets(w.t.Context(), topic)
+	must(w.t, err)
+	offsets := ends.Offsets()
+	for _, partitions := range offsets {
+		for p, o := range partitions {
+			o.At = int64(float64(o.At) * share)
+			partitions[p] = o
+		}
+	}
+	_, err = w.admin.DeleteRecords(w.t.Context(), offsets)
+	must(w.t, err)
+}
+
+// has compares what lives in a mirror with what was written.
+func (w *topics) has(r *mirrored) {
+	w.t.Helper()
+	got := map[string]string{}
+	must(w.t, r.Changes(w.t.Context(), sinks.Query{Each: sinks.Table}, func(l *sinks.Logged) error {
+		got[string(l.Stream.ID())+l.Name] = string(l.After)
+		return nil
+	}))
+	want := map[string]string{}
+	for name, c := range w.living {
+		want[name] = string(c.After)
+	}
+	if !maps.Equal(got, want) {
+		w.t.Errorf("the mirror has %v, want %v", got, want)
+	}
+}
+
+// logged lists the changes of a reader that were logged at a time or later, object by object.
+func (w *topics) logged(r sinks.Reader, since time.Time) (all []string) {
+	w.t.Helper()
+	must(w.t, r.Changes(w.t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+		if l.Batch > 0 && !l.Logged.Before(since) {
+			all = append(all, fmt.Sprint(l.Stream.ID(), " ", l.Name, " ", l.Batch, l.Op, l.ResourceVersion, string(l.Before), string(l.After)))
+		}
+		return nil
+	}))
+	slices.Sort(all)
+	return all
+}
+
+// since returns since when a mirror has every change of a resource.
+func (w *topics) since(r *mirrored, resource string) time.Time {
+	w.t.Helper()
+	retained, err := r.Retained(w.t.Context(), nil)
+	must(w.t, err)
+	return retained[resource].Since
+}
+
+// The control topic, or a data topic, has lost its beginning before a mirror begins: it knows what lived, and since when it is complete.
+func TestAMirrorBeginsWhereTheTopicsDo(t *testing.T) {
+	for _, lost := range []string{"control", "pods"} {
+		t.Run(lost, func(t *testing.T) {
+			t.Parallel()
+			w := newTopics(t)
+			w.write(1, 30)
+			complete := newMirrored(t, w.cfg)
+			w.has(complete)
+			if since := w.since(complete, "pods"); !since.IsZero() {
+				t.Errorf("all is there, and it is complete since %s", since)
+			}
+			w.write(1, 30)
+			w.has(complete)
+			w.remove(lost, 0.5)
+			if lost != "control" { // what lives is written again
+				clear(w.living)
+				w.write(1, 1)
+			}
+			part := newMirrored(t, w.cfg)
+			since := w.since(part, "pods")
+			if since.IsZero() {
+				t.Fatal("nothing is missing")
+			}
+			if lost == "control" {
+				w.has(part)
+				if _, err := part.CutAt(t.Context(), since.Add(-time.Millisecond)); !errors.Is(err, sinks.ErrNotRetained) {
+					t.Errorf("the time before the beginning has a cut: %v", err)
+				}
+			} else if other := w.since(part, "configmaps"); !other.Before(since) {
+				t.Errorf("configmaps are complete since %s, as pods are", other)
+			}
+			since = since.Add(time.Millisecond)
+			want, got := w.logged(complete, since), w.logged(part, since)
+			if len(want) < 5 || !slices.Equal(want, got) {
+				t.Errorf("since %s it has %d changes, want %d", since, len(got), len(want))
+			}
+		})
+	}
+}
+
+// While a mirror is stopped, records that it lacks are removed. If they are the control topic's, it begins anew. If they are a data
+// topic's, the resource is complete since later. A control topic that is made again is another log.
+func TestAMirrorThatFallsBehind(t *testing.T) {
+	t.Run("control", func(t *testing.T) {
+		t.Parallel()
+		w := newTopics(t)
+		w.write(1, 10)
+		r := newMirrored(t, w.cfg)
+		w.has(r)
+		must(t, r.Close())
+		w.write(1, 30)
+		w.remove("control", 0.8)
+		m, err := openMirror(t.Context(), w.cfg, r.path)
+		must(t, err)
+		if err := m.Update(t.Context()); !errors.Is(err, mirror.ErrAnew) {
+			t.Errorf("it goes on: %v", err)
+		}
+		m.Close()
+		w.has(r)
+		w.write(1, 3)
+		w.has(r)
+	})
+	t.Run("data", func(t *testing.T) {
+		t.Parallel()
+		w := newTopics(t)
+		w.write(1, 10)
+		r := newMirrored(t, w.cfg)
+		w.has(r)
+		must(t, r.Close())
+		w.write(1, 20)
+		w.remove("pods", 0.9)
+		pods, configs := w.since(r, "pods"), w.since(r, "configmaps")
+		if pods.IsZero() || !configs.IsZero() {
+			t.Errorf("pods are complete since %s, configmaps since %s", pods, configs)
+		}
+	})
+	t.Run("made again", func(t *testing.T) {
+		t.Parallel()
+		w := newTopics(t)
+		w.write(1, 10)
+		r := newMirrored(t, w.cfg)
+		w.has(r)
+		must(t, r.Close())
+		for _, topic := range []string{"control", "pods", "configmaps"} {
+			_, err := w.admin.DeleteTopic(t.Context(), w.cfg.TopicPrefix+"."+topic)
+			must(t, err)
+		}
+		clear(w.living)
+		w.batch = 0
+		w.open(2)
+		w.write(2, 15)
+		w.has(r)
+	})
+}
+
+// Each group of batches is one transaction with its place. So a mirror that is opened again goes on, whenever it has ended.
+func TestAMirrorGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newTopics(t)
+	path := filepath.Join(t.TempDir(), "topics.mirror")
+	for range 5 {
+		w.write(1, 7)
+		m, err := openMirror(t.Context(), w.cfg, path)
+		must(t, err)
+		must(t, m.Update(t.Context()))
+		m.Close()
+	}
+	r := newMirrored(t, w.cfg)
+	r.path = path
+	w.has(r)
+	if got := w.logged(r, time.Time{}); len(got) != w.number {
+		t.Errorf("it has %d changes, want %d", len(got), w.number)
+	}
+}

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/fault"
+	"kubecdc/sinks"
+)
+
+// Copy writes the batches of another log into the file, with their numbers and times. A file with a copy has no exporter.
+type Copy struct {
+	sink  *Sink
+	log   *slotLog // is moved from slot to slot, since objects move too
+	slots map[int]*copiedSlot
+}
+
+// copiedSlot is a row of log_slots.
+type copiedSlot struct {
+	id, epoch int64
+	seq       uint64
+}
+
+// NumbersAgainError says that a slot's numbers come again.
+type NumbersAgainError struct {
+	Slot        int
+	Batch, Last uint64
+	Logged      time.Time // when the batch was logged
+}
+
+func (e *NumbersAgainError) Error() string {
+	return fmt.Sprintf("batch %d of slot %d follows batch %d", e.Batch, e.Slot, e.Last)
+}
+
+// Copied is how far a file has another log.
+type Copied struct {
+	Identity string    // the other log; empty: the copy begins anew
+	After    sinks.Cut // up to here
+	Since    time.Time // a copy that begins anew begins at this time or later
+}
+
+// NewCopy goes on with the copy in a file, if there is one.
+func (s *Sink) NewCopy(ctx context.Context) (c *Copy, has Copied, err error) {
+	c = &Copy{sink: s, log: newSlotLog(s, 0, 0)}
+	c.forget()
+	has, err = c.log.reader.Copied(ctx)
+	return c, has, err
+}
+
+// Copied returns how far the file has another log. Without one, the identity is empty.
+func (r *Reader) Copied(ctx context.Context) (has Copied, err error) {
+	var cut []byte
+	var since int64
+	err = r.file.DB().QueryRowContext(ctx, `select identity, cut, since from log_copied`).Scan(&has.Identity, &cut, &since)
+	if errors.Is(err, sql.ErrNoRows) {
+		return has, nil
+	}
+	if err == nil {
+		has.Since = timeOf(since)
+		err = json.Unmarshal(cut, &has.After)
+	}
+	return has, r.fail("find out what the file is a copy of", err)
+}
+
+// Mark stores how far the file has the other log.
+func (c *Copy) Mark(ctx context.Context, has Copied) error {
+	return c.inTx(ctx, func(t *tx) error { return c.store(t, has) })
+}
+
+func (c *Copy) forget() {
+	c.log.forget()
+	c.slots = map[int]*copiedSlot{}
+}
+
+// Close does not close the file.
+func (c *Copy) Close() { c.log.Memory.Close() }
+
+// inTx writes, and forgets what was learned about rows if that fails.
+func (c *Copy) inTx(ctx context.Context, do func(*tx) error) error {
+	defer c.log.release()
+	err := c.sink.inTx(ctx, func(t *tx) (err error) {
+		if c.log.cluster, err = c.sink.bind(t); err != nil {
+			return err
+		}
+		return do(t)
+	})
+	if err != nil {
+		c.forget()
+	}
+	if fault.Is[*NumbersAgainError](err) {
+		return err
+	}
+	return c.sink.file.Fail("copy the log", err)
+}
+
+// Lived writes changes before the beginning of the copy. The file retains the last state of live objects (Begin). The changes of an object
+// must come in their order.
+func (c *Copy) Lived(ctx context.Context, changes []change.Change, stubs map[int]string, logged time.Time) error {
+	return c.inTx(ctx, func(t *tx) error {
+		id, written, err := next(t, logged)
+		if err == nil {
+			_, err = t.run(addBatch, id, 0, 0, 0, written, len(changes), "[]") // without a slot
+		}
+		if err != nil {
+			return err
+		}
+		return c.log.addAll(ctx, t, id, changes, stubs)
+	})
+}
+
+// Begin ends the part before the copy's beginning.
+func (c *Copy) Begin(ctx context.Context, has Copied, lost map[string]string) error {
+	var end int64
+	err := c.sink.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
+	if err == nil && end > 0 {
+		err = c.sink.removeUpTo(ctx, end)
+	}
+	if err != nil {
+		return c.sink.file.Fail("begin the copy", err)
+	}
+	return c.inTx(ctx, func(t *tx) error {
+		for slot, seq := range has.After.Batches {
+			s, err := c.slot(t, slot)
+			if err == nil {
+				s.seq = seq
+				err = t.do(`update log_slots set seq = ? where id = ?`, int64(seq), s.id)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for resource, what := range lost {
+			if err := c.lacks(t, resource, time.Time{}, what); err != nil {
+				return err
+			}
+		}
+		return c.store(t, has)
+	})
+}
+
+func (c *Copy) store(t *tx, has Copied) error {
+	text, err := json.Marshal(has.After)
+	if err == nil {
+		err = t.do(`delete from log_copied`)
+	}
+	if err == nil {
+		err = t.do(`insert into log_copied values (?, ?, ?)`, has.Identity, string(text), max(has.Since.UnixMilli(), 0))
+	}
+	return err
+}
+
+// Write writes batches in one transaction. After it the file has that much of the log.
+func (c *Copy) Write(ctx context.Context, batches []sinks.Copied, has Copied) error {
+	return c.inTx(ctx, func(t *tx) error {
+		for i := range batches {
+			if err := c.write(ctx, t, &batches[i]); err != nil {
+				return err
+			}
+		}
+		return c.store(t, has)
+	})
+}
+
+func (c *Copy) write(ctx context.Context, t *tx, b *sinks.Copied) error {
+	s, err := c.slot(t, b.Slot)
+	if err != nil {
+		return err
+	}
+	if b.Seq <= s.seq {
+		return &NumbersAgainError{b.Slot, b.Seq, s.seq, b.Logged}
+	}
+	l := c.log
+	if l.id, l.slot, l.first = s.id, b.Slot, 0; s.epoch != b.Epoch {
+		l.first = b.Seq
+	}
+	l.epoch, s.epoch, s.seq = b.Epoch, b.Epoch, b.Seq
+	if err := t.do(`update log_slots set seq = ?, epoch = ? where id = ?`, int64(b.Seq), b.Epoch, s.id); err != nil {
+		return err
+	}
+	id, written, err := next(t, b.Logged)
+	if err == nil {
+		err = l.begin(t, id, written, &b.Batch)
+	}
+	if err == nil {
+		err = l.addAll(ctx, t, id, b.Changes, b.Stubs)
+	}
+	for _, resource := range b.Lacks {
+		if err == nil {
+			err = c.lacks(t, resource, b.Logged.Add(time.Millisecond), "")
+		}
+	}
+	for i := range b.Controls {
+		if gap := b.Controls[i].Gap; err == nil && gap != nil && gap.Lost() { // the loss has its gap record now
+			err = t.do(`update log_incomplete set lost = '' where resource = (select resource from log_streams where stream = ?)`, string(b.Controls[i].Stream))
+		}
+	}
+	return err
+}
+
+// lacks records that a resource is complete only since a time.
+func (c *Copy) lacks(t *tx, resource string, since time.Time, lost string) error {
+	var id int64
+	if err := t.find(addResource, []any{c.log.cluster, resource}, &id); err != nil {
+		return err
+	}
+	return t.do(`insert into log_incomplete values (?, ?, ?) on conflict do update set since = max(since, excluded.since)`,
+		id, max(since.UnixMilli(), 0), lost)
+}
+
+func (c *Copy) slot(t *tx, number int) (*copiedSlot, error) {
+	if s := c.slots[number]; s != nil {
+		return s, nil
+	}
+	s := &copiedSlot{}
+	const add = `insert into log_slots (cluster, slot, epoch) values (?, ?, 0) on conflict do update set epoch = epoch returning id, epoch, seq`
+	c.slots[number] = s
+	return s, t.row(add, []any{c.log.cluster, number}, &s.id, &s.epoch, &s.seq)
+}

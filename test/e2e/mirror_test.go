@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
+	"kubecdc/mirror"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sqlite"
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
+)
+
+// All questions about times are answered from a mirror of the topics, and it has what they have.
+func TestSlowTimesInAMirror(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w := NewFragileWorld(t)
+	w.Mirror = filepath.Join(t.TempDir(), "topics.mirror")
+	testTimes(t, w)
+	compareMirror(t, w)
+}
+
+// openMirror brings the mirror of the world's topics up to date.
+func (w *World) openMirror(t testing.TB) *sqlite.Reader {
+	t.Helper()
+	topics := w.topics(t)
+	m, err := mirror.Open(t.Context(), topics, mirror.Options{Path: w.Mirror, Cluster: Cluster, History: sinks.Forever, Logger: slog.Default()})
+	must(t, err)
+	must(t, m.Update(t.Context()))
+	m.Close()
+	file, err := sqlitefile.Share(t.Context(), w.Mirror)
+	must(t, err)
+	r, err := sqlite.NewReader(t.Context(), file, Cluster)
+	must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func (w *World) topics(t testing.TB) *kafka.Reader {
+	t.Helper()
+	r, err := kafka.OpenReader(t.Context(), kafka.Config{Brokers: w.Kafka.Brokers, TopicPrefix: w.Prefix, Cluster: Cluster})
+	must(t, err)
+	return r
+}
+
+// compareMirror compares what the topics and their mirror answer.
+func compareMirror(t *testing.T, w *World) {
+	t.Helper()
+	mirrored, topics := w.openMirror(t), w.topics(t)
+	defer topics.Close()
+	want, got := readAll(t, topics), readAll(t, mirrored)
+	if len(want.controls) < 10 || len(want.changes) < 5 {
+		t.Fatalf("the log has %d control records and %d objects", len(want.controls), len(want.changes))
+	}
+	compareLists(t, "control record", want.controls, got.controls)
+	for _, object := range slices.Sorted(maps.Keys(want.changes)) {
+		compareLists(t, "change of "+object, want.changes[object], got.changes[object])
+		delete(got.changes, object)
+	}
+	for object := range got.changes {
+		t.Errorf("the topics have no %s", object)
+	}
+	if fmt.Sprint(want.resources) != fmt.Sprint(got.resources) {
+		t.Errorf("resources: %v, want %v", got.resources, want.resources)
+	}
+	for range 50 {
+		logged := want.first.Add(time.Duration(rand.Int64N(int64(want.last.Sub(want.first)))))
+		cut, err := topics.CutAt(t.Context(), logged)
+		must(t, err)
+		mine, err := mirrored.CutAt(t.Context(), logged)
+		must(t, err)
+		for slot, batch := range cut.Batches {
+			if mine.Batches[slot] != batch {
+				t.Errorf("the cut at %s has batch %d of slot %d, want %d", logged, mine.Batches[slot], slot, batch)
+			}
+		}
+	}
+}
+
+func compareLists(t *testing.T, what string, want, got []string) {
+	t.Helper()
+	for i := range max(len(want), len(got)) {
+		var a, b string
+		if i < len(want) {
+			a = want[i]
+		}
+		if i < len(got) {
+			b = got[i]
+		}
+		if a != b {
+			t.Errorf("%s %d differs:\n\ttopics: %.1500s\n\tmirror: %.1500s", what, i, a, b)
+			return
+		}
+	}
+}
+
+// logContent is all that a reader returns, as text.
+type logContent struct {
+	controls    []string
+	changes     map[string][]string // by object
+	resources   []string
+	first, last time.Time
+}
+
+func readAll(t *testing.T, r sinks.Reader) *logContent {
+	t.Helper()
+	c := &logContent{changes: map[string][]string{}}
+	ctx := context.Background()
+	must(t, r.Controls(ctx, time.Time{}, nil, func(control *change.Control) error {
+		if control.Type == change.ControlOpen { // a file has none
+			return nil
+		}
+		own := *control
+		own.ClusterUID, own.Version, own.Encoding, own.Bytes, own.Ranges, own.Starts, own.Spread = "", 0, "", 0, nil, nil, nil
+		own.Positions = slices.SortedFunc(slices.Values(own.Positions), func(a, b change.Position) int { return cmp.Compare(a.Stream, b.Stream) })
+		for i := range own.Positions {
+			own.Positions[i].Time = own.Positions[i].Time.Truncate(time.Millisecond)
+		}
+		text, err := json.Marshal(&own)
+		c.controls = append(c.controls, string(text))
+		if moment := time.UnixMilli(own.TimeMs); own.Type == change.ControlBatch {
+			if c.last = moment; c.first.IsZero() {
+				c.first = moment
+			}
+		}
+		return err
+	}))
+	must(t, r.Changes(ctx, sinks.Query{}, func(l *sinks.Logged) error {
+		object := fmt.Sprintf("%s %s/%s", l.Stream.ID(), l.Namespace, l.Name)
+		c.changes[object] = append(c.changes[object], fmt.Sprint(l.Op, l.UID, l.ResourceVersion, l.Inferred, l.Gap, l.Slot, l.Epoch, l.Batch,
+			l.Time.UnixMilli(), l.DeadLetter, l.Provenance.Time, l.Provenance.ManagerNames(), string(l.Before), string(l.After)))
+		return nil
+	}))
+	var err error
+	c.resources, err = r.Resources(ctx)
+	must(t, err)
+	slices.Sort(c.resources)
+	return c
+}
+
+// exporter serve serves the topics from a mirror, which follows them, and goes on after kill -9. Questions on the command line are answered
+// from it as well, up to what the topics have by then.
+func TestTopicsAreServed(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(5)
+	StartExporter(t, "the exporter", w.Env)
+	w.AwaitComplete(t, writer, Kinds)
+	env := w.With("XDG_STATE_HOME", t.TempDir())
+	for range 3 {
+		s := Command(t, env, "serve", "--address", "127.0.0.1:0")
+		var said child.Output
+		s.Stderr = &said
+		must(t, s.Start())
+		kill := func() {
+			_ = s.Process.Kill()
+			_ = s.Wait()
+		}
+		t.Cleanup(kill)
+		address := ""
+		Await(t, "exporter serve to listen", func() (bool, error) {
+			address, _, _ = strings.Cut(regexp.MustCompile(`http://127.0.0.1:\d+/at/`).FindString(said.String()), "/at/")
+			return address != "", nil
+		})
+		writer.Run(30)
+		w.AwaitComplete(t, writer, Kinds)
+		for _, kind := range Kinds {
+			want, err := versionsOf(t.Context(), w.Kube.Config, kind)
+			must(t, err)
+			Await(t, "the served "+kind.ID(), func() (bool, error) {
+				got, err := versionsOf(t.Context(), &rest.Config{Host: address}, kind)
+				return err == nil && maps.Equal(want, got), nil // at first the mirror may not have come so far
+			})
+		}
+		name := fmt.Sprint("mirrored-", time.Now().UnixNano())
+		api := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(ConfigMaps.GVR).Namespace("default")
+		_, err := api.Create(t.Context(), sample(ConfigMaps, name, 0, 0), metav1.CreateOptions{})
+		must(t, err)
+		w.AwaitComplete(t, writer, Kinds)
+		out, err := Command(t, env, "history", "cm/"+name).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), name) || !strings.Contains(string(out), "# from the mirror of the topics") {
+			t.Errorf("history ends with %v:\n%s", err, out)
+		}
+		kill()
+		if out, err := Command(t, env, "history", "cm/"+name).CombinedOutput(); err != nil || !strings.Contains(string(out), name) {
+			t.Errorf("without serve, history ends with %v:\n%s", err, out)
+		}
+	}
+}
+
+// versionsOf returns the resourceVersions of the objects of a kind.
+func versionsOf(ctx context.Context, config *rest.Config, kind Kind) (known map[string]string, err error) {
+	all, err := dynamic.NewForConfigOrDie(config).Resource(kind.GVR).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	known = map[string]string{}
+	for _, item := range all.Items {
+		known[change.ObjectKey(item.GetNamespace(), item.GetName())] = item.GetResourceVersion()
+	}
+	return known, nil
+}
