@@ -39,6 +39,7 @@ type Server struct {
 	http                  *http.Server
 	listener              net.Listener
 	within                time.Duration
+	isTLS                 bool // package http makes a TLSConfig too
 	connections, requests *places
 	byConnection          sync.Map // the *place of each net.Conn
 }
@@ -61,7 +62,7 @@ func Listen(o Options) (*Server, error) {
 		MaxReceiveBufferPerStream: 64 << 10, SendPingTimeout: answerWithin, PingTimeout: answerWithin, WriteByteTimeout: answerWithin}
 	if o.TLSCert != "" {
 		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
-		s.http.TLSConfig = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}
+		s.http.TLSConfig, s.isTLS = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}, true
 	}
 	return s, nil
 }
@@ -69,7 +70,7 @@ func Listen(o Options) (*Server, error) {
 // Serve answers until Close.
 func (s *Server) Serve(h http.Handler) {
 	s.http.Handler = h
-	if s.http.TLSConfig != nil {
+	if s.isTLS {
 		_ = s.http.ServeTLS(s.listener, "", "")
 		return
 	}
@@ -81,7 +82,7 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // URL returns the server's URL, without a path.
 func (s *Server) URL() string {
-	if s.http.TLSConfig != nil {
+	if s.isTLS {
 		return "https://" + s.Addr()
 	}
 	return "http://" + s.Addr()

@@ -44,3 +44,19 @@ func TestALongAnswerThatIsSilentEndsWell(t *testing.T) {
 		t.Error("a client that does not read is not cut")
 	}
 }
+
+// A server without a certificate says so also while it serves: package http makes a TLS configuration of its own then.
+func TestTheURLWithoutACertificate(t *testing.T) {
+	t.Parallel()
+	s, err := Listen(Options{Listen: "127.0.0.1:0", MostConnections: 10, MostRequests: 10, Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	t.Cleanup(func() { s.Close() })
+	go s.Serve(http.NotFoundHandler())
+	url := "http://" + s.Addr()
+	answer, err := http.Get(url)
+	must(t, err)
+	answer.Body.Close()
+	if s.URL() != url {
+		t.Errorf("its URL is %s, want %s", s.URL(), url)
+	}
+}
