@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -92,6 +94,10 @@ func withExitCodes(root *cobra.Command) {
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
+	named := func(text string) string { return text }
+	if filepath.Base(os.Args[0]) == pluginProgram {
+		args, named = asPlugin(root, args)
+	}
 	root.SetArgs(args)
 	c, err := root.ExecuteContextC(ctx)
 	code := cli.ExitCodeOf(c, err)
@@ -105,6 +111,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if !config.IsError(err) { // config's errors show no password, but have URLs with the words USER and PASSWORD
 		text = plain.Redact(text)
 	}
-	plain.Fprintf(stderr, "exporter: %s\n", plain.Own(plain.Lines(text)))
+	plain.Fprintf(stderr, "%s: %s\n", root.DisplayName(), plain.Own(plain.Lines(named(text))))
 	return code
 }
