@@ -115,6 +115,7 @@ func tooLarge(t *testing.T, w *World, c *configs) {
 		t.Errorf("%d stubs", stubs)
 	}
 	e.stop(t)
+	compareMirror(t, w)
 }
 
 // wantRetractable returns how many records have a stub after their change.

@@ -50,6 +50,7 @@ func TestSlowTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 		t.Errorf("the control topic says %q", text)
 	}
 	standby.stop(t)
+	compareMirror(t, w)
 }
 
 // killedAt runs an exporter that kills itself at a step.
