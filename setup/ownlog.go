@@ -13,6 +13,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
+	logsqlite "kubecdc/sinks/sqlite"
 )
 
 // A cluster that is created again under the same name, as with kind, is another cluster. Each one gets a new log, if the embedded
@@ -44,16 +45,37 @@ func EmbeddedLogs(ctx context.Context, c *config.Config) (all []EmbeddedLog, err
 			continue
 		}
 		log := EmbeddedLog{Cluster: cluster, UID: uid, Path: path}
-		for _, file := range []string{path, path + "-wal"} {
-			if info, err := os.Stat(file); err == nil {
-				log.Bytes += info.Size()
-				log.Changed = slices.MaxFunc([]time.Time{log.Changed, info.ModTime()}, time.Time.Compare)
-			}
-		}
+		log.measure()
 		all = append(all, log)
 	}
 	slices.SortFunc(all, func(a, b EmbeddedLog) int { return b.Changed.Compare(a.Changed) })
 	return all, nil
+}
+
+func (l *EmbeddedLog) measure() {
+	for _, file := range []string{l.Path, l.Path + "-wal"} {
+		if info, err := os.Stat(file); err == nil {
+			l.Bytes += info.Size()
+			l.Changed = slices.MaxFunc([]time.Time{l.Changed, info.ModTime()}, time.Time.Compare)
+		}
+	}
+}
+
+// Mirrors returns the mirrors of topics. No exporter has one for its own log.
+func Mirrors(ctx context.Context, c *config.Config) (all []EmbeddedLog, err error) {
+	place, err := c.MirrorFile("")
+	if err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(place), "*"+filepath.Ext(place)))
+	for _, path := range paths {
+		if names, err := logsqlite.Clusters(ctx, path); err == nil {
+			log := EmbeddedLog{Cluster: strings.Join(names, ","), Path: path}
+			log.measure()
+			all = append(all, log)
+		}
+	}
+	return all, err
 }
 
 // choosesLog reports whether the cluster is only named by a kubeconfig's context, and its log is embedded and in its default

@@ -221,7 +221,8 @@ func TestTopicsAreServed(t *testing.T) {
 		must(t, err)
 		w.AwaitComplete(t, writer, Kinds)
 		out, err := Command(t, env, "history", "cm/"+name).CombinedOutput()
-		if err != nil || !strings.Contains(string(out), name) || !strings.Contains(string(out), "# from the mirror of the topics") {
+		listed := mustRun(t, env, "logs")
+		if err != nil || !strings.Contains(listed, ".mirror") || !strings.Contains(string(out), name) || !strings.Contains(string(out), "# from the mirror of the topics") {
 			t.Errorf("history ends with %v:\n%s", err, out)
 		}
 		kill()

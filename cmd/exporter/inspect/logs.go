@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -20,7 +21,8 @@ Each cluster has one. A cluster that is created again under the same name, as wi
 is another cluster: the name of its log has @ and the start of its uid. Commands read the
 log of the cluster that the kubeconfig's context reaches, or the newest log with its
 name. --cluster names another one. The log of a cluster that is gone is removed when
-nothing was written to it for KUBECDC_SQLITE_HISTORY.
+nothing was written to it for KUBECDC_SQLITE_HISTORY. The mirrors of topics in Kafka,
+which exporter serve fills, are at the end of the list.
 
   exporter logs
   exporter history deploy --cluster kind-kind@3693f98c`
@@ -35,9 +37,11 @@ func NewLogs() *cobra.Command {
 			return err
 		}
 		logs, err := setup.EmbeddedLogs(c.Context(), settings)
-		if err != nil {
+		mirrors, failed := setup.Mirrors(c.Context(), settings)
+		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
+		logs = append(logs, mirrors...)
 		return out.Print(c.OutOrStdout(), append([]setup.EmbeddedLog{}, logs...), func(t io.Writer) {
 			plain.Fprintf(t, "CLUSTER\tUID\tWRITTEN\tSIZE\tFILE\n")
 			for _, l := range logs {
