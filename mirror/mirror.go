@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/audit"
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/wait"
 	"kubecdc/sinks"
@@ -149,14 +150,25 @@ func (m *Mirror) tell(what string, attributes ...any) {
 // Begun is closed when the file has a batch.
 func (m *Mirror) Begun() <-chan struct{} { return m.begun }
 
-// Run follows the log until the context ends, and closes the file. The error may be ErrAnew.
+// Run follows the log until the context ends, or until it has to begin anew (ErrAnew), and closes the file. After another error it
+// tries again.
 func (m *Mirror) Run(ctx context.Context) error {
 	defer m.Close()
 	var pruned time.Time
+	reported := ""
 	for {
-		if err := m.step(ctx); err != nil {
+		err := m.step(ctx)
+		if errors.Is(err, ErrAnew) {
 			return err
 		}
+		text := ""
+		if err != nil {
+			text = fault.Public(err)
+		}
+		if text != "" && text != reported && ctx.Err() == nil {
+			m.Logger.Warn("the log can't be mirrored now; it is tried again", "error", err)
+		}
+		reported = text
 		if time.Since(pruned) > pruneEvery {
 			pruned = time.Now()
 			if err := m.sink.Prune(ctx, pruned); err != nil && ctx.Err() == nil {

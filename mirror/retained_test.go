@@ -1,12 +1,14 @@
 package mirror_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,9 +16,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/internal/sqlitefile"
 	"kubecdc/mirror"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sqlite"
 	"kubecdc/test/servers"
 )
 
@@ -250,4 +254,57 @@ func TestAMirrorGoesOn(t *testing.T) {
 	if got := w.logged(r, time.Time{}); len(got) != w.number {
 		t.Errorf("it has %d changes, want %d", len(got), w.number)
 	}
+}
+
+// failing is a log that can't be read at first.
+type failing struct {
+	sinks.Copier
+	left atomic.Int32
+}
+
+func (f *failing) Copy(ctx context.Context, after sinks.Cut, visit func([]sinks.Copied, sinks.Cut) error) error {
+	if f.left.Add(-1) >= 0 {
+		return errors.New("no broker can be reached")
+	}
+	return f.Copier.Copy(ctx, after, visit)
+}
+
+// A mirror outlives a broker that is away.
+func TestAMirrorTriesAgain(t *testing.T) {
+	t.Parallel()
+	w := newTopics(t)
+	w.write(1, 3)
+	from, err := kafka.OpenReader(t.Context(), w.cfg)
+	must(t, err)
+	log := &failing{Copier: from}
+	log.left.Store(2)
+	path := filepath.Join(t.TempDir(), "topics.mirror")
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: path, Cluster: w.cfg.Cluster,
+		History: sinks.Forever, Logger: w.cfg.Logger})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	select {
+	case <-m.Begun():
+	case err := <-ended:
+		t.Fatalf("it ends with %v", err)
+	}
+	w.write(1, 3)
+	file, err := sqlitefile.Share(t.Context(), path)
+	must(t, err)
+	r, err := sqlite.NewReader(t.Context(), file, w.cfg.Cluster)
+	must(t, err)
+	defer r.Close()
+	for cut := (sinks.Cut{}); cut.Batches[0] < w.batch; {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ends with %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		cut, err = r.CutAt(t.Context(), time.Time{})
+		must(t, err)
+	}
+	stop()
+	<-ended
 }
