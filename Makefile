@@ -15,9 +15,9 @@ TEST    := $(GO) run ./test/run -timings $(or $(KUBECDC_SERVERS_DIR),.servers)/t
 ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
-	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
+	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)') $(if $(FILES),-files '$(FILES)')
 
-.PHONY: help man demo test slow unit bare race chaos soak model who prove kine clients registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat lost policy plan million-day
+.PHONY: help man demo test slow unit bare race chaos soak model who prove kine clients registry bench size lint build docs image servers clean matrix upgrade release publish reproducible signing krew page screenshots browser tour compat lost policy plan million-day
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -187,6 +187,10 @@ reproducible: ## makes a release twice, in two clones and without Go's build cac
 signing: ## signs a release with a key and verifies it, by the commands of docs/releasing.md (the first time builds cosign: minutes)
 	cosign=$$(cd test/cosign && GOWORK=off $(GO) tool -n cosign) && \
 		cd tools/release && KUBECDC_TEST_COSIGN=$$cosign GOWORK=off $(GO) test -count=1 -v -run PrintedCommands .
+
+krew: ## krew validates a release's manifest, and installs the plugin from it without a network (the first time builds krew)
+	GOBIN=$(CURDIR)/$(BIN) $(GO) install sigs.k8s.io/krew/cmd/krew@v0.4.3 sigs.k8s.io/krew/cmd/validate-krew-manifest@v0.4.3
+	cd tools/release && KUBECDC_TEST_KREW=$(CURDIR)/$(BIN) GOWORK=off $(GO) test -count=1 -v -run Packages .
 
 servers: ## install the servers that tests and demo use into .servers/ (the first time: minutes)
 	$(GO) run ./test/servers/cmd/servers install

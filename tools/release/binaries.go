@@ -33,7 +33,8 @@ func (b *binary) modules() (all []*debug.Module) {
 
 func (b *binary) platform() *v1.Platform { return &v1.Platform{OS: b.os, Architecture: b.arch} }
 
-var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}, {OS: "darwin", Architecture: "arm64"}}
+var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}, {OS: "darwin", Architecture: "amd64"},
+	{OS: "darwin", Architecture: "arm64"}}
 
 // build builds the exporter for all platforms. It leaves out the paths of this machine, and what Go finds out about the repository, such
 // as its tags. So a binary is the same wherever it is built.

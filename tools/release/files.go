@@ -43,6 +43,9 @@ func (r *release) write(ctx context.Context, dir string, binaries []binary) (m m
 	if err := os.WriteFile(filepath.Join(dir, licensesFile), notices, 0o644); err != nil {
 		return m, err
 	}
+	if err := r.writePackages(dir, binaries, notices); err != nil {
+		return m, err
+	}
 	if err := r.writeProvenance(dir, binaries, m); err != nil {
 		return m, err
 	}

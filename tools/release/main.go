@@ -37,6 +37,7 @@ type release struct {
 	name    string // name of the image, without a tag
 	source  string // the repository's address; empty: not known
 	builder string // a URI: who runs this
+	files   string // the public URL of the folder of the files
 	commit  string
 	time    time.Time // time of the commit: the only time that the files have
 }
@@ -49,6 +50,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&r.name, "image", "kubecdc/exporter", "the image's `name`")
 	flags.StringVar(&r.source, "source", "", "the repository's `URL`, for the image's labels and the provenance")
 	flags.StringVar(&r.builder, "builder", "urn:kubecdc:builder:local", "the `URI` of who builds, for the provenance")
+	flags.StringVar(&r.files, "files", "", "the public `URL` of the folder of these files, for krew and Homebrew")
 	out := flags.String("out", "", "the `folder` of all releases; of an image: the file")
 	if err := flags.Parse(args); err != nil {
 		return err
