@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// The program as packages of krew and of Homebrew: an archive for each platform, in which it is called kubectl-past, and a manifest and a
-// formula with their digests.
+// krew and Homebrew get the program in archives, one for each platform, where it is called kubectl-past. A manifest and a formula have the
+// archives' digests.
 
 const (
 	pluginFile  = "kubectl-past"
 	krewFile    = "past.yaml"
 	formulaFile = "kubecdc.rb"
-	about       = "Ask the cluster's log what was, what changed, and who did it"
+	purpose     = "Ask the cluster's log what was, what changed, and who did it"
 	// noAddress stands for the public address of the files, which only the publisher knows.
 	noAddress = "https://downloads.invalid/kubecdc"
 )
@@ -77,7 +77,7 @@ func (r *release) krew(all []platformArchive) []byte {
 			"bin": pluginFile, "files": []object{{"from": pluginFile, "to": "."}, {"from": "LICENSE", "to": "."}, {"from": licensesFile, "to": "."}}})
 	}
 	text, _ := json.MarshalIndent(object{"apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin", "metadata": object{"name": "past"},
-		"spec": object{"version": r.version, "homepage": r.homepage(), "shortDescription": about, "platforms": platforms,
+		"spec": object{"version": r.version, "homepage": r.homepage(), "shortDescription": purpose, "platforms": platforms,
 			"description": "kubecdc logs every change of a cluster. This plugin has all of its commands:\n" +
 				"kubectl past run, kubectl past history -n shop --since 1h, kubectl past --at 2h -- get pods."}}, "", "  ") // strings only
 	return append(text, '\n')
@@ -86,7 +86,7 @@ func (r *release) krew(all []platformArchive) []byte {
 // formula returns the formula of Homebrew (https://docs.brew.sh/Formula-Cookbook).
 func (r *release) formula(all []platformArchive) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "class Kubecdc < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"Apache-2.0\"\n", about, r.homepage(), strings.TrimPrefix(r.version, "v"))
+	fmt.Fprintf(&b, "class Kubecdc < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"Apache-2.0\"\n", purpose, r.homepage(), strings.TrimPrefix(r.version, "v"))
 	for _, system := range [][2]string{{"darwin", "macos"}, {"linux", "linux"}} {
 		fmt.Fprintf(&b, "\n  on_%s do\n", system[1])
 		for i := range all {

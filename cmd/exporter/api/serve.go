@@ -14,14 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
@@ -204,36 +201,6 @@ func onlyForLoopback(next http.Handler) http.Handler {
 	})
 }
 
-// NewKubeconfig returns the command exporter kubeconfig.
-func NewKubeconfig() *cobra.Command {
-	moment, server, cluster := "", "", ""
-	c := &cobra.Command{Use: "kubeconfig --at TIME", Short: "Print a kubeconfig for a moment of exporter serve", Args: cli.Args(0, 0),
-		Long: "Print a kubeconfig for a moment of exporter serve. A duration (2h) becomes a time, so that the\n" +
-			"moment does not move.\n\n" +
-			"  exporter kubeconfig --at 2h > then && KUBECONFIG=then k9s\n",
-		RunE: func(c *cobra.Command, _ []string) error {
-			path, err := momentPath(moment)
-			if err != nil {
-				return err
-			}
-			if !strings.Contains(server, "://") {
-				server = "http://" + server
-			}
-			if cluster != "" {
-				path = "/clusters/" + url.PathEscape(cluster) + path
-			}
-			text, err := kubeconfigOf(server + path)
-			if err == nil {
-				_, err = c.OutOrStdout().Write(text)
-			}
-			return err
-		}}
-	c.Flags().StringVar(&moment, "at", "now", "the moment")
-	c.Flags().StringVar(&cluster, "cluster", "", "a cluster of the log, by its name (default: the one that exporter serve reads)")
-	c.Flags().StringVar(&server, "address", defaultServe, "where exporter serve listens, as HOST:PORT or as a URL")
-	return c
-}
-
 // momentPath returns the path of a moment. A time relative to now becomes absolute.
 func momentPath(text string) (string, error) {
 	m, err := cli.ParseMoment("--at", text, momentForms)
@@ -248,14 +215,6 @@ func momentPath(text string) (string, error) {
 		return "", nil
 	}
 	return "/at/" + m.Time.UTC().Format(time.RFC3339Nano), nil
-}
-
-func kubeconfigOf(url string) ([]byte, error) {
-	config := clientcmdapi.NewConfig()
-	config.Clusters["log"] = &clientcmdapi.Cluster{Server: url}
-	config.Contexts["log"] = &clientcmdapi.Context{Cluster: "log"}
-	config.CurrentContext = "log"
-	return clientcmd.Write(*config)
 }
 
 // NewKubectl returns the command exporter kubectl, which runs kubectl against a moment of the log.
@@ -308,7 +267,7 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "kubeconfig")
-	text, err := kubeconfigOf(server.URL() + secret + path)
+	text, err := kubeconfigOf(server.URL()+secret+path, nil, nil)
 	if err == nil {
 		err = os.WriteFile(file, text, 0o600)
 	}
