@@ -97,11 +97,11 @@ func (m *Mirror) begin(ctx context.Context, has sqlite.Copied) error {
 	if err != nil {
 		return err
 	}
-	var lost map[string]string
-	has.After, lost, err = m.from.Beginning(ctx, has.Since)
-	if err == nil && has.After.Batches != nil {
-		err = m.lived(ctx, has.After)
+	after, logged, lost, err := m.from.Beginning(ctx, has.Since)
+	if err == nil && after.Batches != nil {
+		err = m.lived(ctx, after, logged)
 	}
+	has.After = after
 	if err == nil {
 		err = m.copy.Begin(ctx, has, lost)
 	}
@@ -109,14 +109,13 @@ func (m *Mirror) begin(ctx context.Context, has sqlite.Copied) error {
 	return err
 }
 
-// lived copies what lived at the beginning.
-func (m *Mirror) lived(ctx context.Context, end sinks.Cut) error {
+// lived copies what lived at the beginning, and the time of that.
+func (m *Mirror) lived(ctx context.Context, end sinks.Cut, logged time.Time) error {
 	var changes []change.Change
-	var logged time.Time
 	stubs := map[int]string{}
 	write := func() error {
 		err := m.copy.Lived(ctx, changes, stubs, logged)
-		changes, logged = changes[:0], time.Time{}
+		changes = changes[:0]
 		clear(stubs)
 		return err
 	}
@@ -124,9 +123,6 @@ func (m *Mirror) lived(ctx context.Context, end sinks.Cut) error {
 	err := m.from.Changes(ctx, q, func(l *sinks.Logged) error {
 		if l.DeadLetter != "" {
 			stubs[len(changes)] = l.DeadLetter
-		}
-		if l.Logged.After(logged) {
-			logged = l.Logged
 		}
 		if changes = append(changes, l.Clone().Change); len(changes) < atOnce {
 			return nil

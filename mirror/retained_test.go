@@ -308,3 +308,51 @@ func TestAMirrorTriesAgain(t *testing.T) {
 	stop()
 	<-ended
 }
+
+// interrupted is a log of which the second group of batches can't be written at first.
+type interrupted struct {
+	sinks.Copier
+	groups int
+}
+
+func (i *interrupted) Copy(ctx context.Context, after sinks.Cut, visit func([]sinks.Copied, sinks.Cut) error) error {
+	return i.Copier.Copy(ctx, after, func(batches []sinks.Copied, end sinks.Cut) error {
+		if i.groups++; i.groups == 2 {
+			return errors.New("the disk is full")
+		}
+		return visit(batches, end)
+	})
+}
+
+// A mirror that fails in the middle goes on there: it skips none of the batches that it had read.
+func TestAMirrorThatFailsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	w := newTopics(t)
+	for range 5 {
+		w.batch++
+		b := &change.Batch{Epoch: 1, Seq: w.batch}
+		for range 1000 {
+			w.number++
+			b.Changes = append(b.Changes, change.Change{Stream: change.ParseStream("pods"), Op: change.Create, Namespace: "default", Name: fmt.Sprint("o", w.number),
+				UID: fmt.Sprint("u", w.number), ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), After: []byte(`{"metadata":{}}`), Time: time.Now()})
+		}
+		_, err := w.log.Write(t.Context(), b)
+		must(t, err)
+	}
+	from, err := kafka.OpenReader(t.Context(), w.cfg)
+	must(t, err)
+	log := &interrupted{Copier: from}
+	path := filepath.Join(t.TempDir(), "topics.mirror")
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: path, Cluster: w.cfg.Cluster, History: sinks.Forever, Logger: w.cfg.Logger})
+	must(t, err)
+	if err := m.Update(t.Context()); err == nil || log.groups != 2 {
+		t.Errorf("%d groups, and %v", log.groups, err)
+	}
+	must(t, m.Update(t.Context()))
+	m.Close()
+	r := newMirrored(t, w.cfg)
+	r.path = path
+	if got := w.logged(r, time.Time{}); len(got) != w.number {
+		t.Errorf("it has %d changes, want %d", len(got), w.number)
+	}
+}

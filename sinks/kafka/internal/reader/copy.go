@@ -29,39 +29,38 @@ func (r *Reader) ControlTopicID(ctx context.Context) (id string, err error) {
 }
 
 // Beginning implements sinks.Copier.
-func (r *Reader) Beginning(ctx context.Context, since time.Time) (after sinks.Cut, lost map[string]string, err error) {
+func (r *Reader) Beginning(ctx context.Context, since time.Time) (after sinks.Cut, logged time.Time, lost map[string]string, err error) {
 	topics, err := r.topics(ctx, nil)
 	if err == nil {
 		lost, err = r.removed(ctx, topics)
-	}
-	if err != nil {
-		return after, nil, err
 	}
 	ids := map[string]string{}
 	for topic, what := range lost {
 		ids[r.idsOf([]string{topic})[0]] = what
 	}
-	starts, _, err := r.Client.Bounds(ctx, r.ControlTopic())
+	var starts map[int]int64
+	if err == nil {
+		starts, _, err = r.Client.Bounds(ctx, r.ControlTopic())
+	}
 	expired := slices.ContainsFunc(slices.Collect(maps.Values(starts)), func(start int64) bool { return start > 0 })
 	if err != nil || !expired && since.IsZero() {
-		return after, ids, err
+		return after, logged, ids, err
 	}
-	first := since
 	err = r.controls(ctx, nil, func(c logread.Control) error {
 		if c.Type != change.ControlBatch {
 			return nil
 		}
-		first = later(since, time.UnixMilli(c.TimeMs))
+		logged = later(since, time.UnixMilli(c.TimeMs))
 		return sinks.ErrEnough
 	})
-	if err != nil && !errors.Is(err, sinks.ErrEnough) || first.IsZero() {
-		return after, ids, err
+	if err != nil && !errors.Is(err, sinks.ErrEnough) || logged.IsZero() {
+		return after, logged, ids, err
 	}
-	after, err = r.CutAt(ctx, first)
+	after, err = r.CutAt(ctx, logged)
 	for p, next := range after.Offsets[r.ControlTopic()] { // the records of a batch come before the one that ends it
 		after.Offsets[r.ControlTopic()][p] = max(starts[p], next-recentControls)
 	}
-	return after, ids, err
+	return after, logged, ids, err
 }
 
 // These bound a group of batches.
@@ -195,7 +194,7 @@ func (c *copier) flush(ctx context.Context, next map[int]int64) error {
 		return err
 	}
 	maps.Copy(c.Offsets[c.reader.ControlTopic()], next)
-	err = c.visit(c.copied, c.Cut)
+	err = c.visit(c.copied, sinks.Cut{Batches: maps.Clone(c.Batches), Offsets: change.Offsets{}.Merge(c.Offsets)}) // which is the visitor's own
 	c.batches, c.copied, c.changes, c.bytes = nil, nil, 0, 0
 	return err
 }
