@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,18 +27,24 @@ import (
 
 // topics is a log in Kafka that a test writes.
 type topics struct {
-	t      *testing.T
-	cfg    kafka.Config
-	admin  *kadm.Client
-	log    sinks.Log
-	batch  uint64
-	number int
-	living map[string]change.Change // by resource and name
+	t       *testing.T
+	cfg     kafka.Config
+	admin   *kadm.Client
+	log     sinks.Log
+	batch   uint64
+	number  int
+	living  map[string]change.Change // by resource and name
+	clock   func() time.Time
+	history map[uint64][]string // what logged returns of each batch
 }
 
 func newTopics(t *testing.T) *topics {
-	w := &topics{t: t, cfg: newConfig(t, servers.SharedKafka(t)), living: map[string]change.Change{}}
-	w.cfg.Partitions = 2
+	return newTopicsWith(t, nil)
+}
+
+func newTopicsWith(t *testing.T, settings map[string]string) *topics {
+	w := &topics{t: t, cfg: newConfig(t, servers.SharedKafka(t)), living: map[string]change.Change{}, clock: time.Now, history: map[uint64][]string{}}
+	w.cfg.Partitions, w.cfg.TopicConfig = 2, settings
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.cfg.Brokers...))
 	must(t, err)
 	t.Cleanup(client.Close)
@@ -62,12 +69,13 @@ func (w *topics) write(epoch int64, n int) {
 	for range n {
 		w.batch++
 		b := &change.Batch{Epoch: epoch, Seq: w.batch}
+		now := w.clock().UTC().Truncate(time.Millisecond)
 		for range 1 + rand.IntN(3) {
 			w.number++
 			resource := []string{"pods", "configmaps"}[rand.IntN(2)]
 			name := fmt.Sprint("o", rand.IntN(5))
 			c := change.Change{Stream: change.ParseStream(change.StreamID(resource)), Op: change.Create, Namespace: "default", Name: name,
-				UID: fmt.Sprint("u", w.number), ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), Time: time.Now().UTC().Truncate(time.Millisecond)}
+				UID: fmt.Sprint("u", w.number), ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), Time: now}
 			last, lives := w.living[resource+name]
 			if lives {
 				c.Op, c.UID, c.Before = change.Update, last.UID, last.After
@@ -78,6 +86,7 @@ func (w *topics) write(epoch int64, n int) {
 				delete(w.living, resource+name)
 			}
 			b.Changes = append(b.Changes, c)
+			w.history[w.batch] = append(w.history[w.batch], textOf(w.batch, &c))
 			b.Positions = append(b.Positions, change.Position{Stream: c.Stream.ID(), ResourceVersion: c.ResourceVersion, Time: c.Time})
 		}
 		_, err := w.log.Write(w.t.Context(), b)
@@ -124,12 +133,16 @@ func (w *topics) logged(r sinks.Reader, since time.Time) (all []string) {
 	w.t.Helper()
 	must(w.t, r.Changes(w.t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 		if l.Batch > 0 && !l.Logged.Before(since) {
-			all = append(all, fmt.Sprint(l.Stream.ID(), " ", l.Name, " ", l.Batch, l.Op, l.ResourceVersion, string(l.Before), string(l.After)))
+			all = append(all, textOf(l.Batch, &l.Change))
 		}
 		return nil
 	}))
 	slices.Sort(all)
 	return all
+}
+
+func textOf(batch uint64, c *change.Change) string {
+	return fmt.Sprint(c.Stream.ID(), " ", c.Name, " ", batch, c.Op, c.ResourceVersion, string(c.Before), string(c.After))
 }
 
 // since returns since when a mirror has every change of a resource.
@@ -138,6 +151,58 @@ func (w *topics) since(r *mirrored, resource string) time.Time {
 	retained, err := r.Retained(w.t.Context(), nil)
 	must(w.t, err)
 	return retained[resource].Since
+}
+
+// Kafka compacts the data topics before a mirror begins. The mirror has what lives, and all changes of the time that it takes for complete.
+func TestAMirrorOfCompactedTopics(t *testing.T) {
+	t.Parallel()
+	w := newTopicsWith(t, map[string]string{"min.compaction.lag.ms": "0", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"})
+	written := time.Now().Add(-10 * time.Hour)
+	w.clock = func() time.Time { // each batch begins a segment
+		written = written.Add(2 * time.Second)
+		return written
+	}
+	w.write(1, 20)
+	count := func() (n int) {
+		r, err := kafka.OpenReader(t.Context(), w.cfg)
+		must(t, err)
+		defer r.Close()
+		must(t, r.Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error {
+			n++
+			return nil
+		}))
+		return n
+	}
+	servers.Await(t, "Kafka to compact the topics", func() (bool, error) {
+		w.write(1, 1)
+		time.Sleep(200 * time.Millisecond) // so that there are not too many
+		return count() < w.number-20, nil
+	})
+	r := newMirrored(t, w.cfg)
+	w.has(r)
+	got := map[string]bool{}
+	for _, text := range w.logged(r, time.Time{}) {
+		got[text] = true
+	}
+	pods, configs, claimed := w.since(r, "pods"), w.since(r, "configmaps"), 0
+	must(t, r.Controls(t.Context(), time.Time{}, nil, func(c *change.Control) error {
+		for _, text := range w.history[c.Batch] {
+			since := configs
+			if strings.HasPrefix(text, "pods ") {
+				since = pods
+			}
+			if c.Type != change.ControlBatch || time.UnixMilli(c.TimeMs).Before(since) {
+				continue
+			}
+			if claimed++; !got[text] {
+				t.Errorf("pods are complete since %s, configmaps since %s, and this change of %d is missing: %s", pods, configs, c.TimeMs, text)
+			}
+		}
+		return nil
+	}))
+	if pods.IsZero() && configs.IsZero() || len(got) >= w.number-20 {
+		t.Errorf("it has %d of %d changes, of which %d are of the time since %s or %s", len(got), w.number, claimed, pods, configs)
+	}
 }
 
 // The control topic, or a data topic, has lost its beginning before a mirror begins: it knows what lived, and since when it is complete.

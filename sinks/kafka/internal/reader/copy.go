@@ -215,11 +215,16 @@ func (c *copier) read(ctx context.Context, left []logread.Control) error {
 	}
 	in := func(topic string) (bool, error) { return exists[topic], nil }
 	err = c.reader.Batches(ctx, left, in, logread.Changes{Bodies: logread.All}, func(i int, l *sinks.Logged) error {
-		if found[i]++; records[i] == nil {
+		if records[i] == nil {
 			records[i] = map[string]int64{}
 		}
-		if records[i][l.Topic]++; l.Op == change.Delete {
+		switch records[i][l.Topic]++; {
+		case l.Value == nil: // the tombstone of a deletion that is gone, and with it the state before
+		case l.Op == change.Delete:
 			records[i][l.Topic]++ // its tombstone
+			fallthrough
+		default:
+			found[i]++
 		}
 		if change.IsSnapshotTopic(c.reader.Envelope.Prefix, l.Topic) {
 			return nil
