@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -120,6 +121,9 @@ func (w *World) signals(t testing.TB) (all []checkpoint.Signal) {
 	return all
 }
 
+// signalsEvery is how often an exporter polls for signals.
+const signalsEvery = 2 * time.Second
+
 // aSnapshotIsAborted aborts a snapshot while the exporter that makes it is suspended.
 func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 	t.Helper()
@@ -132,8 +136,15 @@ func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 		t.Errorf("the signal is %+v", s)
 	}
 	mustRun(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
+	time.Sleep(signalsEvery) // so that the exporter polls for signals as soon as it goes on, before the snapshot ends
 	e.Signal(syscall.SIGCONT)
-	Await(t, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
+	Await(t, "the snapshot to be aborted", func() (bool, error) {
+		s := last()
+		if s.State == change.SignalCompleted {
+			return false, fmt.Errorf("it has ended: %+v", s)
+		}
+		return s.State == change.SignalAborted, nil
+	})
 	recorded := w.Read(t).ControlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if n := len(recorded); n < 2 || recorded[n-1].Signal.State != change.SignalAborted {
 		t.Errorf("signal records: %+v", recorded)
