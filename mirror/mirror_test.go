@@ -38,32 +38,35 @@ func newConfig(t testing.TB, broker *servers.Kafka) kafka.Config {
 }
 
 // A mirror answers as any log does.
-func TestAMirrorIsALog(t *testing.T) {
-	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
-		t.Run(delivery, func(t *testing.T) {
-			broker := servers.SharedKafka(t)
-			sinktest.RunReaders(t, func(t *testing.T) sinktest.Place {
-				cfg := newConfig(t, broker)
-				cfg.Delivery = delivery
-				connect := func(t *testing.T, cluster, uid string) sinks.Sink {
-					own := cfg
-					own.Cluster, own.ClusterUID = cluster, uid
-					s, err := kafka.New(own)
-					must(t, err)
-					return s
-				}
-				return sinktest.Place{ByTopic: true,
-					Connect: func(t *testing.T) sinks.Sink { return connect(t, cfg.Cluster, cfg.ClusterUID) },
-					Another: connect,
-					Remove:  func(t *testing.T, plural string) { removeRecords(t, cfg, cfg.TopicPrefix+"."+plural) },
-					Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
-						own := cfg
-						own.Cluster, own.ClusterUID = cluster, ""
-						return newMirrored(t, own)
-					}}
-			})
-		})
-	}
+func TestAMirrorIsALog(t *testing.T) { testAMirrorIsALog(t, kafka.ExactlyOnce) }
+
+func TestSlowAMirrorIsALog(t *testing.T) {
+	servers.Slow(t)
+	testAMirrorIsALog(t, kafka.AtLeastOnce)
+}
+
+func testAMirrorIsALog(t *testing.T, delivery string) {
+	broker := servers.SharedKafka(t)
+	sinktest.RunReaders(t, func(t *testing.T) sinktest.Place {
+		cfg := newConfig(t, broker)
+		cfg.Delivery = delivery
+		connect := func(t *testing.T, cluster, uid string) sinks.Sink {
+			own := cfg
+			own.Cluster, own.ClusterUID = cluster, uid
+			s, err := kafka.New(own)
+			must(t, err)
+			return s
+		}
+		return sinktest.Place{ByTopic: true,
+			Connect: func(t *testing.T) sinks.Sink { return connect(t, cfg.Cluster, cfg.ClusterUID) },
+			Another: connect,
+			Remove:  func(t *testing.T, plural string) { removeRecords(t, cfg, cfg.TopicPrefix+"."+plural) },
+			Reader: func(t *testing.T, cluster string) sinks.ReadCloser {
+				own := cfg
+				own.Cluster, own.ClusterUID = cluster, ""
+				return newMirrored(t, own)
+			}}
+	})
 }
 
 func removeRecords(t *testing.T, cfg kafka.Config, topic string) {
