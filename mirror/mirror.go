@@ -63,7 +63,7 @@ func Open(ctx context.Context, from sinks.Copier, o Options) (*Mirror, error) {
 	if err == nil && m.has.Identity != identity {
 		o.Logger.Info("the mirror begins", "file", o.Path, "log", identity, "was", m.has.Identity)
 		m.closeFile()
-		err = m.begin(ctx, sqlite.Copied{Identity: identity, Since: m.has.Since})
+		err = m.begin(ctx, identity)
 	}
 	if len(m.has.After.Batches) > 0 {
 		close(m.begun)
@@ -87,7 +87,7 @@ func (m *Mirror) open(ctx context.Context) (err error) {
 }
 
 // begin makes the file anew, with the last state of each object where the log's batch records begin.
-func (m *Mirror) begin(ctx context.Context, has sqlite.Copied) error {
+func (m *Mirror) begin(ctx context.Context, identity string) error {
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(m.Path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
@@ -97,15 +97,14 @@ func (m *Mirror) begin(ctx context.Context, has sqlite.Copied) error {
 	if err != nil {
 		return err
 	}
-	after, logged, lost, err := m.from.Beginning(ctx, has.Since)
+	after, logged, lost, err := m.from.Beginning(ctx)
 	if err == nil && after.Batches != nil {
 		err = m.lived(ctx, after, logged)
 	}
-	has.After = after
+	m.has = sqlite.Copied{Identity: identity, After: after}
 	if err == nil {
-		err = m.copy.Begin(ctx, has, lost)
+		err = m.copy.Begin(ctx, m.has, lost)
 	}
-	m.has = has
 	return err
 }
 
@@ -204,23 +203,19 @@ func (m *Mirror) step(ctx context.Context) error {
 func (m *Mirror) follow(ctx context.Context) error {
 	identity, err := m.from.Identity(ctx)
 	if err == nil && identity != m.has.Identity {
-		return m.anew(ctx, fmt.Errorf("the log was %s, and is %s", m.has.Identity, identity), time.Time{})
+		return m.anew(ctx, fmt.Errorf("the log was %s, and is %s", m.has.Identity, identity))
 	}
 	if err == nil {
 		err = m.from.Copy(ctx, m.has.After, m.write(ctx))
 	}
-	again, isAgain := errors.AsType[*sqlite.NumbersAgainError](err)
-	switch {
-	case isAgain:
-		return m.anew(ctx, err, again.Logged)
-	case errors.Is(err, sinks.ErrNotRetained):
-		return m.anew(ctx, err, time.Time{})
+	if errors.Is(err, sqlite.ErrNumbersAgain) || errors.Is(err, sinks.ErrNotRetained) {
+		return m.anew(ctx, err)
 	}
 	return err
 }
 
-func (m *Mirror) anew(ctx context.Context, why error, since time.Time) error {
-	return errors.Join(fmt.Errorf("%w: %w", ErrAnew, why), m.copy.Mark(ctx, sqlite.Copied{Since: since}))
+func (m *Mirror) anew(ctx context.Context, why error) error {
+	return errors.Join(fmt.Errorf("%w: %w", ErrAnew, why), m.copy.Mark(ctx, sqlite.Copied{}))
 }
 
 func (m *Mirror) write(ctx context.Context) func([]sinks.Copied, sinks.Cut) error {

@@ -246,16 +246,23 @@ func TestAMirrorBeginsWhereTheTopicsDo(t *testing.T) {
 	}
 }
 
+// stoppedMirror returns topics and a mirror that has all of them, and is stopped.
+func stoppedMirror(t *testing.T) (*topics, *mirrored) {
+	w := newTopics(t)
+	w.write(1, 10)
+	r := newMirrored(t, w.cfg)
+	w.has(r)
+	must(t, r.Close())
+	return w, r
+}
+
 // While a mirror is stopped, records that it lacks are removed. If they are the control topic's, it begins anew. If they are a data
-// topic's, the resource is complete since later. A control topic that is made again is another log.
+// topic's, the resource is complete since later. It also begins anew if numbers come again. A control topic that is made again is another
+// log.
 func TestAMirrorThatFallsBehind(t *testing.T) {
 	t.Run("control", func(t *testing.T) {
 		t.Parallel()
-		w := newTopics(t)
-		w.write(1, 10)
-		r := newMirrored(t, w.cfg)
-		w.has(r)
-		must(t, r.Close())
+		w, r := stoppedMirror(t)
 		w.write(1, 30)
 		w.remove("control", 0.8)
 		m, err := openMirror(t.Context(), w.cfg, r.path)
@@ -270,11 +277,7 @@ func TestAMirrorThatFallsBehind(t *testing.T) {
 	})
 	t.Run("data", func(t *testing.T) {
 		t.Parallel()
-		w := newTopics(t)
-		w.write(1, 10)
-		r := newMirrored(t, w.cfg)
-		w.has(r)
-		must(t, r.Close())
+		w, r := stoppedMirror(t)
 		w.write(1, 20)
 		w.remove("pods", 0.9)
 		pods, configs := w.since(r, "pods"), w.since(r, "configmaps")
@@ -282,13 +285,22 @@ func TestAMirrorThatFallsBehind(t *testing.T) {
 			t.Errorf("pods are complete since %s, configmaps since %s", pods, configs)
 		}
 	})
+	t.Run("numbers", func(t *testing.T) { // as after the topics have lost their last batches
+		t.Parallel()
+		w, r := stoppedMirror(t)
+		w.batch = 6
+		w.open(2)
+		w.write(2, 1)
+		m, err := openMirror(t.Context(), w.cfg, r.path)
+		must(t, err)
+		defer m.Close()
+		if err := m.Update(t.Context()); !errors.Is(err, mirror.ErrAnew) || !errors.Is(err, sqlite.ErrNumbersAgain) {
+			t.Errorf("it goes on: %v", err)
+		}
+	})
 	t.Run("made again", func(t *testing.T) {
 		t.Parallel()
-		w := newTopics(t)
-		w.write(1, 10)
-		r := newMirrored(t, w.cfg)
-		w.has(r)
-		must(t, r.Close())
+		w, r := stoppedMirror(t)
 		for _, topic := range []string{"control", "pods", "configmaps"} {
 			_, err := w.admin.DeleteTopic(t.Context(), w.cfg.TopicPrefix+"."+topic)
 			must(t, err)

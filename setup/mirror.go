@@ -27,24 +27,12 @@ func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config,
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, err := shareMirror(ctx, path, cluster)
+	reader, err := readFile(ctx, path, cluster)
 	if err != nil {
 		m.Close()
 		return nil, nil, err
 	}
 	return m, reader, nil
-}
-
-func shareMirror(ctx context.Context, path, cluster string) (*sqlite.Reader, error) {
-	file, err := sqlitefile.Share(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := sqlite.NewReader(ctx, file, cluster)
-	if err != nil {
-		file.Close()
-	}
-	return reader, err
 }
 
 // mirrorLag is how far behind the log's end a mirror may be that is read in its place.
@@ -57,7 +45,7 @@ func ReadMirror(ctx context.Context, from sinks.Copier, settings *config.Config,
 	if err != nil {
 		return nil, ""
 	}
-	reader, err := shareMirror(ctx, path, cluster)
+	reader, err := readFile(ctx, path, cluster)
 	if err != nil {
 		return nil, ""
 	}

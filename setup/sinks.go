@@ -130,10 +130,19 @@ func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Re
 	if path == "" {
 		return nil, errTwoPlaces
 	}
-	file, err := sqlitefile.Share(ctx, path)
+	reader, err := readFile(ctx, path, cluster)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w (there is no file %s), or set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them", &NoLogError{Cluster: cluster}, path)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return reader, nil
+}
+
+// readFile reads the log of a cluster in a file.
+func readFile(ctx context.Context, path, cluster string) (*sqlite.Reader, error) {
+	file, err := sqlitefile.Share(ctx, path)
 	if err != nil {
 		return nil, err
 	}

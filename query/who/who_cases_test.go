@@ -205,6 +205,32 @@ func (a *audited) candidates(m *made, since int) (names []string) {
 	return names
 }
 
+// judge judges the answer about a change after a version, and that of somebody who does not have the setting.
+func (a *audited) judge(t *testing.T, name string, m *made, since int, w, blind *who.Who) {
+	t.Helper()
+	mayBe := a.candidates(m, since)
+	certain := m.op == change.Create || a.owners[m.epoch].says && len(mayBe) == 1
+	if blind.Grade == who.Exact && (blind.User != m.user || !certain && m.gap == "") {
+		t.Errorf("without the setting: %s %s; %s", blind.Grade, blind.Text(nil), name)
+	}
+	switch w.Grade {
+	case who.Exact:
+		if w.User != m.user || !certain && m.gap == "" {
+			t.Error(name)
+		}
+	case who.Probable:
+		if !slices.Contains(mayBe, w.User) || w.User != m.user {
+			t.Error(name)
+		}
+	case who.OneOf:
+		if !slices.Contains(w.Users, m.user) {
+			t.Error(name)
+		}
+	default:
+		t.Error(name)
+	}
+}
+
 // Who made a change is right if it is exact. If it is one of several, the right one is among them. If all events have versions
 // and the log all revisions, it is exact.
 func TestWhoIsRight(t *testing.T) {
@@ -266,30 +292,10 @@ func TestWhoIsRight(t *testing.T) {
 				w, blind := q.Who(l), unset.Who(l)
 				tally[fmt.Sprint(events, " ", w.Grade)]++
 				name := fmt.Sprintf("gap %s skips %t seed %d, events %s, owners %v, %d: %s at %d by %s is %s %s", m.gap, m.skips, seed, events, a.owners, m.epoch, m.op, m.version, m.user, w.Grade, w.Text(nil))
-				mayBe := a.candidates(m, since)
 				if events == "policy" && m.asked != "" && m.asked != m.user && w.Grade == who.Exact && m.gap == "" && !ignores && !w.Is(m.asked) {
 					t.Errorf("%s, and %s asked for it", name, m.asked)
 				}
-				certain := m.op == change.Create || a.owners[m.epoch].says && len(mayBe) == 1
-				if blind.Grade == who.Exact && (blind.User != m.user || !certain && m.gap == "") {
-					t.Errorf("without the setting: %s %s; %s", blind.Grade, blind.Text(nil), name)
-				}
-				switch w.Grade {
-				case who.Exact:
-					if w.User != m.user || !certain && m.gap == "" {
-						t.Error(name)
-					}
-				case who.Probable:
-					if !slices.Contains(mayBe, w.User) || w.User != m.user {
-						t.Error(name)
-					}
-				case who.OneOf:
-					if !slices.Contains(w.Users, m.user) {
-						t.Error(name)
-					}
-				default:
-					t.Error(name)
-				}
+				a.judge(t, name, m, since, w, blind)
 				before = m
 			}
 		}

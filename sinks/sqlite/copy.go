@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -26,22 +25,13 @@ type copiedSlot struct {
 	seq       uint64
 }
 
-// NumbersAgainError says that a slot's numbers come again.
-type NumbersAgainError struct {
-	Slot        int
-	Batch, Last uint64
-	Logged      time.Time // when the batch was logged
-}
-
-func (e *NumbersAgainError) Error() string {
-	return fmt.Sprintf("batch %d of slot %d follows batch %d", e.Batch, e.Slot, e.Last)
-}
+// ErrNumbersAgain says that a later owner of a slot has given out numbers again, since the log had lost its last batches.
+var ErrNumbersAgain = errors.New("the numbers of batches come again")
 
 // Copied is how far a file has another log.
 type Copied struct {
 	Identity string    // the other log; empty: the copy begins anew
 	After    sinks.Cut // up to here
-	Since    time.Time // a copy that begins anew begins at this time or later
 }
 
 // NewCopy goes on with the copy in a file, if there is one.
@@ -55,13 +45,11 @@ func (s *Sink) NewCopy(ctx context.Context) (c *Copy, has Copied, err error) {
 // Copied returns how far the file has another log. Without one, the identity is empty.
 func (r *Reader) Copied(ctx context.Context) (has Copied, err error) {
 	var cut []byte
-	var since int64
-	err = r.file.DB().QueryRowContext(ctx, `select identity, cut, since from log_copied`).Scan(&has.Identity, &cut, &since)
+	err = r.file.DB().QueryRowContext(ctx, `select identity, cut from log_copied`).Scan(&has.Identity, &cut)
 	if errors.Is(err, sql.ErrNoRows) {
 		return has, nil
 	}
 	if err == nil {
-		has.Since = timeOf(since)
 		err = json.Unmarshal(cut, &has.After)
 	}
 	return has, r.fail("find out what the file is a copy of", err)
@@ -92,7 +80,7 @@ func (c *Copy) inTx(ctx context.Context, do func(*tx) error) error {
 	if err != nil {
 		c.forget()
 	}
-	if fault.Is[*NumbersAgainError](err) {
+	if errors.Is(err, ErrNumbersAgain) {
 		return err
 	}
 	return c.sink.file.Fail("copy the log", err)
@@ -149,7 +137,7 @@ func (c *Copy) store(t *tx, has Copied) error {
 		err = t.do(`delete from log_copied`)
 	}
 	if err == nil {
-		err = t.do(`insert into log_copied values (?, ?, ?)`, has.Identity, string(text), max(has.Since.UnixMilli(), 0))
+		err = t.do(`insert into log_copied values (?, ?)`, has.Identity, string(text))
 	}
 	return err
 }
@@ -171,8 +159,12 @@ func (c *Copy) write(ctx context.Context, t *tx, b *sinks.Copied) error {
 	if err != nil {
 		return err
 	}
-	if b.Seq <= s.seq {
-		return &NumbersAgainError{b.Slot, b.Seq, s.seq, b.Logged}
+	switch {
+	case b.Seq > s.seq:
+	case s.epoch > 0 && b.Epoch > s.epoch:
+		return fmt.Errorf("batch %d of slot %d follows batch %d: %w", b.Seq, b.Slot, s.seq, ErrNumbersAgain)
+	default:
+		return nil // it was copied
 	}
 	l := c.log
 	if l.id, l.slot, l.first = s.id, b.Slot, 0; s.epoch != b.Epoch {

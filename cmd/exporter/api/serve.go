@@ -78,7 +78,15 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
 	ctx, fail := context.WithCancelCause(c.Context())
 	defer fail(nil)
-	reader, settings, cluster, err := openLog(ctx, c, log, func(m *mirror.Mirror) error {
+	settings, cluster, err := cli.ReaderSettings(ctx, c)
+	if err != nil {
+		return err
+	}
+	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
+	if err != nil {
+		return err
+	}
+	reader, err = filled(ctx, reader, settings, cluster, log, func(m *mirror.Mirror) error {
 		go func() { fail(m.Run(ctx)) }()
 		select {
 		case <-m.Begun():
@@ -149,22 +157,19 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 	return nil
 }
 
-// openLog opens the log. If each request would read all of it, it opens the log's mirror, and calls fill with it.
-func openLog(ctx context.Context, c *cobra.Command, log *slog.Logger, fill func(*mirror.Mirror) error) (
-	reader sinks.ReadCloser, settings *config.Config, cluster string, err error,
+// filled returns the reader of a log. If each request would read all of it, that is its mirror's, with which it calls fill.
+func filled(ctx context.Context, reader sinks.ReadCloser, settings *config.Config, cluster string, log *slog.Logger, fill func(*mirror.Mirror) error) (
+	sinks.ReadCloser, error,
 ) {
-	if settings, cluster, err = cli.ReaderSettings(ctx, c); err == nil {
-		reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
-	}
 	from, isCopier := reader.(sinks.Copier)
-	if err != nil || !isCopier {
-		return reader, settings, cluster, err
+	if !isCopier {
+		return reader, nil
 	}
 	m, reader, err := setup.OpenMirror(ctx, from, settings, cluster, log)
 	if err == nil {
 		err = fill(m)
 	}
-	return reader, settings, cluster, err
+	return reader, err
 }
 
 // openCluster opens the log of another cluster. Only that cluster's API server knows who may read it.
@@ -239,21 +244,25 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 		return fmt.Errorf("exporter kubectl runs the program kubectl: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	reader, remark, err := cli.OpenMirrored(c.Context(), c)
-	if _, isCopier := reader.(sinks.Copier); isCopier {
-		_ = reader.Close()
-		reader, _, _, err = openLog(c.Context(), c, log, func(m *mirror.Mirror) error {
-			defer m.Close()
-			return m.Update(c.Context())
-		})
-	}
+	settings, cluster, err := cli.ReaderSettings(c.Context(), c)
 	if err != nil {
 		return err
 	}
+	reader, remark, err := cli.MirrorOrLog(c.Context(), c, settings, cluster)
+	if err != nil {
+		return err
+	}
+	reader, err = filled(c.Context(), reader, settings, cluster, log, func(m *mirror.Mirror) error {
+		defer m.Close()
+		return m.Update(c.Context())
+	})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
 	if remark != "" {
 		plain.Fprintln(c.ErrOrStderr(), "# "+remark)
 	}
-	defer reader.Close()
 	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
 	if err != nil {
 		return err

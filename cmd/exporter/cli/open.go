@@ -38,6 +38,11 @@ func OpenMirrored(ctx context.Context, c *cobra.Command) (reader sinks.ReadClose
 	if err != nil {
 		return nil, "", err
 	}
+	return MirrorOrLog(ctx, c, settings, cluster)
+}
+
+// MirrorOrLog is OpenMirrored with these settings.
+func MirrorOrLog(ctx context.Context, c *cobra.Command, settings *config.Config, cluster string) (reader sinks.ReadCloser, remark string, err error) {
 	reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
 	from, isCopier := reader.(sinks.Copier)
 	if err != nil || !isCopier || c.Flags().Changed(noMirror) {

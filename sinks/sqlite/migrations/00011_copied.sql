@@ -2,9 +2,8 @@
 
 -- Another log that is copied into this file.
 create table log_copied (
-  identity text not null,   -- of the other log; empty: the copy begins anew
-  cut      text not null,   -- up to which the file has it, as JSON
-  since    integer not null -- a copy that begins anew begins at this time or later
+  identity text not null, -- of the other log; empty: the copy begins anew
+  cut      text not null  -- up to which the file has it, as JSON
 );
 
 -- Since when the changes of a resource are complete, if that is later than for the file, and what was lost without a gap record.

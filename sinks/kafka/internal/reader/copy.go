@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"kubecdc/audit"
@@ -29,7 +28,7 @@ func (r *Reader) ControlTopicID(ctx context.Context) (id string, err error) {
 }
 
 // Beginning implements sinks.Copier.
-func (r *Reader) Beginning(ctx context.Context, since time.Time) (after sinks.Cut, logged time.Time, lost map[string]string, err error) {
+func (r *Reader) Beginning(ctx context.Context) (after sinks.Cut, logged time.Time, lost map[string]string, err error) {
 	topics, err := r.topics(ctx, nil)
 	if err == nil {
 		lost, err = r.removed(ctx, topics)
@@ -43,14 +42,14 @@ func (r *Reader) Beginning(ctx context.Context, since time.Time) (after sinks.Cu
 		starts, _, err = r.Client.Bounds(ctx, r.ControlTopic())
 	}
 	expired := slices.ContainsFunc(slices.Collect(maps.Values(starts)), func(start int64) bool { return start > 0 })
-	if err != nil || !expired && since.IsZero() {
+	if err != nil || !expired {
 		return after, logged, ids, err
 	}
 	err = r.controls(ctx, nil, func(c logread.Control) error {
 		if c.Type != change.ControlBatch {
 			return nil
 		}
-		logged = later(since, time.UnixMilli(c.TimeMs))
+		logged = time.UnixMilli(c.TimeMs)
 		return sinks.ErrEnough
 	})
 	if err != nil && !errors.Is(err, sinks.ErrEnough) || logged.IsZero() {
@@ -84,7 +83,7 @@ func (r *Reader) Copy(ctx context.Context, after sinks.Cut, visit func([]sinks.C
 			return sinks.ErrNotRetained
 		}
 	}
-	c := &copier{reader: r, visit: visit, pending: map[int][]logread.Control{},
+	c := &copier{reader: r, visit: visit, epochs: map[int]int64{}, pending: map[int][]logread.Control{},
 		Cut: sinks.Cut{Batches: maps.Clone(after.Batches), Offsets: change.Offsets{topic: map[int]int64{}}.Merge(after.Offsets)}}
 	if c.Batches == nil {
 		c.Batches = sinks.Place{}
@@ -132,6 +131,7 @@ type copier struct {
 	sinks.Cut
 	reader  *Reader
 	visit   func([]sinks.Copied, sinks.Cut) error
+	epochs  map[int]int64             // by slot: the newest owner
 	pending map[int][]logread.Control // by slot: records that no batch record has followed yet
 	batches []logread.Control
 	copied  []sinks.Copied
@@ -142,10 +142,13 @@ type copier struct {
 func (c *copier) add(ctx context.Context) func(logread.Control) error {
 	return func(record logread.Control) error {
 		slot := record.Slot
-		if record.Batch <= c.Batches[slot] || record.Type == change.ControlOpen {
-			return nil // it was copied, or belongs to no batch
-		}
-		if record.Type != change.ControlBatch {
+		switch {
+		case record.Epoch < c.epochs[slot]: // an owner that was being fenced, which at-least-once delivery does not stop
+			return nil
+		case record.Type == change.ControlOpen: // belongs to no batch
+			c.epochs[slot] = record.Epoch
+			return nil
+		case record.Type != change.ControlBatch:
 			c.pending[slot] = append(c.pending[slot], record)
 			return nil
 		}
@@ -157,7 +160,7 @@ func (c *copier) add(ctx context.Context) func(logread.Control) error {
 			}
 		}
 		delete(c.pending, slot)
-		c.Batches[slot] = record.Batch
+		c.Batches[slot] = max(c.Batches[slot], record.Batch)
 		c.batches, c.copied = append(c.batches, record), append(c.copied, b)
 		c.changes, c.bytes = c.changes+record.Changes, c.bytes+record.Bytes
 		if c.changes < copyChanges && c.bytes < copyBytes && len(c.batches) < copyChanges {
@@ -249,17 +252,18 @@ func (c *copier) read(ctx context.Context, left []logread.Control) error {
 
 // lacking returns the resources of which a batch may lack changes. Their topics have fewer records of the batch than offsets from its first
 // record to its last one. Others may have written in between.
-func (c *copier) lacking(record logread.Control, found map[string]int64) (ids []string) {
+func (c *copier) lacking(record logread.Control, found map[string]int64) []string {
+	var topics []string
 	for topic, ranges := range record.Ranges {
 		offsets := int64(0)
 		for _, ends := range ranges {
 			offsets += ends[1] + 1 - ends[0]
 		}
 		if found[topic] < offsets && c.reader.holds(topic, nil) {
-			ids = append(ids, strings.TrimPrefix(topic, c.reader.Envelope.Prefix+"."))
+			topics = append(topics, topic)
 		}
 	}
-	return ids
+	return c.reader.idsOf(topics)
 }
 
 // clip returns the batches without the offsets before the starts of their partitions.
