@@ -1,185 +1,92 @@
 package e2e
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/audit"
 	"kubecdc/change"
-	"kubecdc/test/auditpolicy"
 	"kubecdc/test/servers"
 )
 
-// applyPolicy applies the policy, and waits until it is in force: create is a request whose event then has an annotation.
-func (w *auditWorld) applyPolicy(t *testing.T, client kubernetes.Interface) {
-	t.Helper()
-	must(t, auditpolicy.Create(t.Context(), w.kube.Config))
-	n := 0
-	Await(t, "the policy to be in force", func() (bool, error) {
-		n++
-		name := fmt.Sprint("probe-", n)
-		_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		must(t, err)
-		var uid string
-		Await(t, "the audit event of "+name, func() (bool, error) {
-			for _, r := range w.records(t) {
-				if r.Name == name {
-					uid = r.UID
-					return true, nil
-				}
-			}
-			return false, nil
-		})
-		return uid != "", nil
-	})
-}
+const (
+	configMapsPath  = "/api/v1/namespaces/default/configmaps/"
+	podsPath        = "/api/v1/namespaces/default/pods/"
+	deploymentsPath = "/apis/apps/v1/namespaces/default/deployments/"
+	webBegins       = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"`
+	webGoesOn       = `},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":
+		[{"name":"c","image":"i"}]}},"replicas":`
+)
 
-// records returns alice's records in the log.
-func (w *auditWorld) records(t *testing.T) (all []audit.Record) {
-	t.Helper()
-	r := w.reader(t)
-	defer r.Close()
-	_, err := r.Audits(t.Context(), audit.Query{}, func(r *audit.Record) error {
-		if r.User != "alice" {
-			return nil
-		}
-		all = append(all, *r)
-		return nil
-	})
-	must(t, err)
-	return all
-}
-
-// requests makes requests of each kind, and stores the version that the policy should report for each.
-type requests struct {
-	kubernetes.Interface
-	want map[string]string // by manager
-}
-
-// do makes a request for an object that existed before, or for a new one if before is nil.
-func (r *requests) do(t *testing.T, what string, before metav1.Object, do func(manager string) (metav1.Object, error)) metav1.Object {
-	t.Helper()
-	manager := fmt.Sprintf("step %d: %s", len(r.want)+1, what)
-	after, err := do(manager)
-	must(t, err)
-	if before == nil {
-		r.want[manager] = fmt.Sprint(after.GetName(), " ", after.GetUID(), "  true")
-	} else {
-		r.want[manager] = fmt.Sprint(before.GetName(), " ", before.GetUID(), " ", before.GetResourceVersion(), " false")
-	}
-	return after
-}
-
-// configMaps creates, patches and puts ConfigMaps.
-func (r *requests) configMaps(t *testing.T) {
-	t.Helper()
-	all := r.CoreV1().ConfigMaps("default")
-	cm := r.do(t, "create", nil, func(m string) (metav1.Object, error) {
-		return all.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "cm-"}}, metav1.CreateOptions{FieldManager: m})
-	})
-	for _, step := range [][2]string{{"patch", `{"data":{"a":"b"}}`}, {"a no-op", `{}`}} {
-		cm = r.do(t, step[0], cm, func(m string) (metav1.Object, error) {
-			return all.Patch(t.Context(), cm.GetName(), types.MergePatchType, []byte(step[1]), metav1.PatchOptions{FieldManager: m})
-		})
-	}
-	put := func(value, version string) func(string) (metav1.Object, error) {
-		o := cm.(*corev1.ConfigMap).DeepCopy()
-		o.Data, o.ResourceVersion = map[string]string{"a": value}, version
-		return func(m string) (metav1.Object, error) {
-			return all.Update(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
-		}
-	}
-	cm = r.do(t, "put", cm, put("c", cm.GetResourceVersion()))
-	r.do(t, "put, whatever was there", cm, put("d", ""))
-	_, err := all.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dry"}},
-		metav1.CreateOptions{DryRun: []string{"All"}, FieldManager: "dry"})
-	must(t, err)
-}
-
-// deployment applies a Deployment, writes its subresources, and deletes it.
-func (r *requests) deployment(t *testing.T) {
-	t.Helper()
-	all := r.AppsV1().Deployments("default")
-	apply := func(replicas int) func(string) (metav1.Object, error) {
-		force := true
-		text := fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":%d,"selector":{"matchLabels":
-			{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`, replicas)
-		return func(m string) (metav1.Object, error) {
-			return all.Patch(t.Context(), "web", types.ApplyPatchType, text, metav1.PatchOptions{FieldManager: m, Force: &force})
-		}
-	}
-	d := r.do(t, "apply creates", nil, apply(1))
-	d = r.do(t, "apply", d, apply(2))
-	d = r.do(t, "status", d, func(m string) (metav1.Object, error) {
-		o := d.(*appsv1.Deployment).DeepCopy()
-		o.Status.Replicas = 3
-		return all.UpdateStatus(t.Context(), o, metav1.UpdateOptions{FieldManager: m})
-	})
-	d = r.do(t, "scale", d, func(m string) (metav1.Object, error) {
-		return all.UpdateScale(t.Context(), "web", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
-			Spec: autoscalingv1.ScaleSpec{Replicas: 5}}, metav1.UpdateOptions{FieldManager: m})
-	})
-	must(t, all.Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	r.want["delete"] = fmt.Sprint("web ", d.GetUID(), " ", d.GetResourceVersion(), " false")
-}
-
-// pod creates, binds and evicts a Pod.
-func (r *requests) pod(t *testing.T) {
-	t.Helper()
-	all := r.CoreV1().Pods("default")
-	pod := r.do(t, "create a pod", nil, func(m string) (metav1.Object, error) {
-		return all.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{FieldManager: m})
-	})
-	must(t, all.Bind(t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: pod.GetUID()}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}},
-		metav1.CreateOptions{FieldManager: "binding"}))
-	r.want["binding"] = fmt.Sprint("p ", pod.GetUID(), "  false")
-	must(t, all.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}}))
+// policyRequests are requests of each kind. found is the name, the uid and the version that the policy should report for each, and
+// whether the request has created the object. NAME, UID and VERSION are of the object before, or of one that the request creates.
+var policyRequests = []struct{ what, method, path, body, found string }{
+	{"create", "POST", configMapsPath, `{"metadata":{"generateName":"cm-"}}`, "NAME UID  true"},
+	{"patch", "MERGE", configMapsPath + "NAME", `{"data":{"a":"b"}}`, "NAME UID VERSION false"},
+	{"a no-op", "MERGE", configMapsPath + "NAME", `{}`, "NAME UID VERSION false"},
+	{"put", "PUT", configMapsPath + "NAME", `{"metadata":{"name":"NAME","resourceVersion":"VERSION"},"data":{"a":"c"}}`, "NAME UID VERSION false"},
+	{"put, whatever was there", "PUT", configMapsPath + "NAME", `{"metadata":{"name":"NAME"},"data":{"a":"d"}}`, "NAME UID VERSION false"},
+	{"dry run", "POST", configMapsPath + "?dryRun=All", `{"metadata":{"name":"dry"}}`, ""},
+	{"create a pod", "POST", podsPath, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`, "NAME UID  true"},
+	{"binding", "POST", podsPath + "p/binding", `{"metadata":{"name":"p","uid":"UID"},"target":{"kind":"Node","name":"n"}}`, "NAME UID  false"},
+	{"eviction", "POST", podsPath + "p/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"p"}}`, "whatever"},
+	{"apply creates", "APPLY", deploymentsPath + "web?force=true", webBegins + webGoesOn + "1}}", "NAME UID  true"},
+	{"apply", "APPLY", deploymentsPath + "web?force=true", webBegins + webGoesOn + "2}}", "NAME UID VERSION false"},
+	{"status", "PUT", deploymentsPath + "web/status", webBegins + `,"resourceVersion":"VERSION"` + webGoesOn + `2},"status":{"replicas":3}}`,
+		"NAME UID VERSION false"},
+	{"scale", "PUT", deploymentsPath + "web/scale", `{"metadata":{"name":"web","namespace":"default"},"spec":{"replicas":5}}`, "NAME UID VERSION false"},
+	{"delete", "DELETE", deploymentsPath + "web", `{}`, "NAME UID VERSION false"},
 }
 
 // At the level Metadata, with the policy, an event has the object and the version that the request found, for any verb and
 // subresource.
 func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 	t.Parallel()
-	w := newAuditWorld(t)
-	w.env["KUBECDC_RESOURCES"] = "configmaps,deployments.apps,pods"
-	w.start(t, "the exporter")
-	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
-	must(t, err)
-	w.applyPolicy(t, client)
-	r := requests{client, map[string]string{}}
-	r.configMaps(t)
-	r.pod(t)
-	r.deployment(t)
-	got := map[string]string{}
+	w := newProxiedWorld(t, "sqlite")
+	w.installPolicy(t)
+	w.startOne(t, "the exporter")
+	methods := map[string][2]string{"MERGE": {"PATCH", string(types.MergePatchType)}, "APPLY": {"PATCH", string(types.ApplyPatchType)}}
+	want, o := map[string]string{}, metav1.PartialObjectMetadata{}
+	for _, r := range policyRequests {
+		fill := func(text string) string {
+			return strings.NewReplacer("NAME", o.Name, "UID", string(o.UID), "VERSION", o.ResourceVersion).Replace(text)
+		}
+		method, found := methods[r.method], fill(r.found)
+		if method[0] == "" {
+			method = [2]string{r.method, "application/json"}
+		}
+		answer, err := w.alice().CoreV1().RESTClient().Verb(method[0]).RequestURI(fill(r.path)).Param("fieldManager", r.what).
+			SetHeader("Content-Type", method[1]).Body([]byte(fill(r.body))).DoRaw(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v: %s", r.what, err, answer)
+		}
+		must(t, json.Unmarshal(answer, &o)) // a Status has no name
+		if want[r.what] = found; strings.HasSuffix(r.found, " true") {
+			want[r.what] = fill(r.found)
+		}
+	}
+	got, log := map[string]string{"eviction": "whatever"}, w.logs[0].open(t)
 	Await(t, "all events", func() (bool, error) {
-		for _, record := range w.records(t) {
-			key := cmp.Or(record.Manager, record.Verb)
-			if _, wanted := r.want[key]; wanted || key == "dry" {
-				got[key] = fmt.Sprint(record.Name, " ", record.UID, " ", record.VersionBefore, " ", record.Created)
+		for _, r := range auditRecords(t, log, audit.Query{}) {
+			if r.User == "alice" && r.Subresource != "eviction" {
+				got[r.Manager] = fmt.Sprint(r.Name, " ", r.UID, " ", r.VersionBefore, " ", r.Created)
 			}
 		}
 		return got["delete"] != "", nil
 	})
-	for _, key := range slices.Sorted(maps.Keys(r.want)) {
-		if got[key] != r.want[key] {
-			t.Errorf("%s tells %q, want %q", key, got[key], r.want[key])
+	for what := range want {
+		if got[what] != want[what] {
+			t.Errorf("%s tells %q, want %q", what, got[what], want[what])
 		}
-	}
-	if got["dry"] != "" {
-		t.Error("a dry run is recorded")
 	}
 }
 
@@ -188,12 +95,10 @@ func TestThePolicyTellsTheVersionBefore(t *testing.T) {
 func TestSlowThePolicyTellsTheLastAttempt(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
-	w := newAuditWorld(t)
-	w.start(t, "the exporter")
-	client, err := kubernetes.NewForConfig(w.kube.UserConfig(w.kube.Address, "alice's"))
-	must(t, err)
-	w.applyPolicy(t, client)
-	cms := client.CoreV1().ConfigMaps("default")
+	w := newProxiedWorld(t, "sqlite")
+	w.installPolicy(t)
+	w.startOne(t, "the exporter")
+	cms := w.alice().CoreV1().ConfigMaps("default")
 	created, err := cms.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "busy"}}, metav1.CreateOptions{})
 	must(t, err)
 	var mu sync.Mutex
@@ -222,8 +127,9 @@ func TestSlowThePolicyTellsTheLastAttempt(t *testing.T) {
 		before[after[v]] = versions[i]
 	}
 	reported, retried := map[string]change.ResourceVersion{}, map[string]bool{}
+	log := w.logs[0].open(t)
 	Await(t, "all events", func() (bool, error) {
-		for _, r := range w.records(t) {
+		for _, r := range auditRecords(t, log, audit.Query{}) {
 			if r.Name == "busy" && r.Verb == "patch" {
 				reported[r.Manager], retried[r.Manager] = r.VersionBefore, r.Retried
 			}

@@ -2,17 +2,20 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
 
 	"kubecdc/audit"
 	"kubecdc/change"
@@ -24,13 +27,14 @@ import (
 	"kubecdc/test/servers"
 )
 
-// whoWorld is an API server whose audit events go to a courier and to a file, and the logs that get them.
+// whoWorld is an API server that writes its audit events to a file, and sends them to a courier or, through a proxy, to an exporter.
 type whoWorld struct {
 	marker  *Writer
 	kube    *servers.Kubernetes
 	dir     string
 	events  string // the API server's audit log
 	courier *courier
+	proxy   *servers.Proxy
 	logs    []*whoLog
 }
 
@@ -45,46 +49,92 @@ const auditToken = "the token of the webhook"
 
 var whoKinds = []Kind{ConfigMaps, Deployments, Widgets, Pods}
 
-// newWhoWorld returns a world with logs of these kinds: sqlite, postgres, kafka.
+// newWhoWorld returns a world with a courier, and with logs of these kinds: sqlite, postgres, kafka.
 func newWhoWorld(t *testing.T, seed uint64, level string, logs ...string) *whoWorld {
 	t.Helper()
-	w := &whoWorld{dir: t.TempDir()}
-	w.events, w.courier = filepath.Join(w.dir, "events"), newCourier(t, seed)
-	var err error
-	w.kube, err = servers.StartKubernetes(context.Background(), servers.KubernetesOptions{Users: writerUsers(),
-		Audit: &servers.AuditOptions{Level: level, Webhook: w.courier.URL, File: w.events}})
-	must(t, err)
-	t.Cleanup(func() { _ = w.kube.Stop() })
+	courier := newCourier(t, seed)
+	w := startWhoWorld(t, &servers.AuditOptions{Level: level, Webhook: courier.URL}, whoKinds, logs...)
+	w.courier = courier
 	InstallWidgets(t, w.kube.Config)
 	client := kubernetes.NewForConfigOrDie(w.kube.Config)
 	for _, name := range whoNamespaces[1:] {
 		_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		must(t, err)
 	}
-	for _, name := range logs {
-		w.logs = append(w.logs, w.newLog(t, name))
+	for _, l := range w.logs {
+		l.Env["KUBECDC_AUDIT_FILES"] = filepath.Join(w.dir, "shipped*.log")
 	}
 	return w
 }
 
-func (w *whoWorld) newLog(t *testing.T, name string) *whoLog {
+// newProxiedWorld returns a world with one log and a proxy, which takes the API server's events by TLS.
+func newProxiedWorld(t *testing.T, log string) *whoWorld {
 	t.Helper()
-	var world *World
-	switch name {
-	case "sqlite":
-		world = &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db"), Env: map[string]string{
-			"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_SINK": "sqlite", "KUBECDC_WATERMARK_INTERVAL": "1s"}}
-		world.Env["KUBECDC_CHECKPOINT"] = "sqlite:" + world.File
-	default:
-		if world = postgresWorld(t, w.kube, servers.PostgresOptions{}); name == "kafka" {
-			world = world.toTopics(servers.SharedKafka(t), servers.UniqueName())
-		}
+	proxy, err := servers.NewProxy("127.0.0.1:1")
+	must(t, err)
+	t.Cleanup(proxy.Close)
+	w := startWhoWorld(t, &servers.AuditOptions{Level: "Metadata", Webhook: "https://" + proxy.Address + "/audit", Token: auditToken},
+		[]Kind{ConfigMaps, Deployments, Pods}, log)
+	w.proxy = proxy
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	must(t, err)
+	w.logs[0].Env["KUBECDC_HTTP_TLS_CERT"] = w.write(t, "tls.crt", certPEM)
+	w.logs[0].Env["KUBECDC_HTTP_TLS_KEY"] = w.write(t, "tls.key", keyPEM)
+	return w
+}
+
+func startWhoWorld(t *testing.T, options *servers.AuditOptions, kinds []Kind, logs ...string) *whoWorld {
+	t.Helper()
+	w := &whoWorld{dir: t.TempDir()}
+	w.events = filepath.Join(w.dir, "events")
+	options.File = w.events
+	var err error
+	w.kube, err = servers.StartKubernetes(context.Background(), servers.KubernetesOptions{Users: writerUsers(), Audit: options})
+	must(t, err)
+	t.Cleanup(func() { _ = w.kube.Stop() })
+	for _, name := range logs {
+		l := &whoLog{name, w.newLog(t, name), nil}
+		l.Env["KUBECDC_RESOURCES"], l.Env["KUBECDC_AUDIT_TOKEN_FILE"] = Resources(kinds), w.write(t, "token", []byte(auditToken+"\n"))
+		w.logs = append(w.logs, l)
 	}
-	token := filepath.Join(w.dir, "token")
-	must(t, os.WriteFile(token, []byte(auditToken), 0o600))
-	maps.Copy(world.Env, map[string]string{"KUBECDC_RESOURCES": Resources(whoKinds), "KUBECDC_AUDIT_TOKEN_FILE": token,
-		"KUBECDC_AUDIT_FILES": filepath.Join(w.dir, "shipped*.log")})
-	return &whoLog{name: name, World: world}
+	return w
+}
+
+// write writes a file, and returns its path.
+func (w *whoWorld) write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(w.dir, name)
+	must(t, os.WriteFile(path, content, 0o600))
+	return path
+}
+
+func (w *whoWorld) newLog(t *testing.T, name string) *World {
+	t.Helper()
+	if name == "sqlite" {
+		world := &World{Prefix: "e2e", Kube: w.kube, File: filepath.Join(w.dir, "log.db")}
+		world.Env = map[string]string{"KUBECONFIG": w.kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_SINK": "sqlite",
+			"KUBECDC_CHECKPOINT": "sqlite:" + world.File, "KUBECDC_WATERMARK_INTERVAL": "1s"}
+		return world
+	}
+	world := postgresWorld(t, w.kube, servers.PostgresOptions{})
+	if name == "kafka" {
+		world = world.toTopics(servers.SharedKafka(t), servers.UniqueName())
+	}
+	return world
+}
+
+// startOne starts an exporter that the webhook reaches.
+func (w *whoWorld) startOne(t *testing.T, name string, more ...string) *Exporter {
+	t.Helper()
+	e := StartExporter(t, name, w.logs[0].With(more...))
+	w.proxy.Retarget(e.Listen)
+	w.proxy.Drop()
+	return e
+}
+
+// alice returns a client of alice's.
+func (w *whoWorld) alice() kubernetes.Interface {
+	return kubernetes.NewForConfigOrDie(w.kube.UserConfig(w.kube.Address, "token-of-alice"))
 }
 
 // start starts the exporters. From now on the courier brings them events.
@@ -137,7 +187,12 @@ func (w *whoWorld) awaitComplete(t *testing.T) {
 func (l *whoLog) open(t *testing.T) (r sinks.ReadCloser) {
 	t.Helper()
 	if l.File != "" {
-		return l.openFile(t)
+		Await(t, "the exporter to make its file", func() (bool, error) {
+			file := l.openFile(t)
+			r = file
+			return file != nil, nil
+		})
+		return r
 	}
 	var err error
 	if l.Kafka != nil {
@@ -155,14 +210,23 @@ func (w *whoWorld) awaitRecord(t *testing.T, name string) {
 	t.Helper()
 	for _, l := range w.logs {
 		r := l.open(t)
-		Await(t, "the audit record of "+name+" in "+l.name, func() (found bool, err error) {
-			_, err = r.Audits(t.Context(), audit.Query{Name: name}, func(r *audit.Record) error {
-				found = found || r.Name == name
-				return nil
-			})
-			return found, err
+		Await(t, "the audit record of "+name+" in "+l.name, func() (bool, error) {
+			return slices.ContainsFunc(auditRecords(t, r, audit.Query{Name: name}), func(r *audit.Record) bool { return r.Name == name }), nil
 		})
 	}
+}
+
+// auditRecords returns copies of the records in a log.
+func auditRecords(t *testing.T, log sinks.Reader, q audit.Query) (all []*audit.Record) {
+	t.Helper()
+	_, err := log.Audits(t.Context(), q, func(r *audit.Record) error {
+		text, err := json.Marshal(r)
+		must(t, err)
+		all = append(all, &audit.Record{})
+		return json.Unmarshal(text, all[len(all)-1])
+	})
+	must(t, err)
+	return all
 }
 
 // installPolicy installs the policy that annotates events with the object and its version, and waits until it is in force.
