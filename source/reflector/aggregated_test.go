@@ -78,7 +78,7 @@ func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	_, stop := startStream(t, k.Config, stream, options, l, &quietObserver{})
 	l.awaitPosition(t, "140")
 	_ = stop()
-	expect(t, l, "c x@110 u a@115 d x@120", "140")
+	expect(t, l, "c x@110 u a@115 d x@120 at 140")
 	if gap := onlyGap(t, l); !gap.Complete {
 		t.Errorf("gap record %+v", gap)
 	}
@@ -90,7 +90,7 @@ func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	l.awaitPosition(t, "150")
 	l.await(t, "the deletion", func() bool { return len(l.objects) == 1 })
 	_ = stop()
-	expect(t, l, "c x@110 u a@115 d x@120 d a@115? c a@150 d a@150?", "150")
+	expect(t, l, "c x@110 u a@115 d x@120 d a@115? c a@150 d a@150? at 150")
 
 	p.mu.Lock()
 	p.lie, p.watched = "composite versions", false

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
+	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
 
@@ -25,27 +26,25 @@ func otherwise(o string) string { return strings.Replace(obj(o), `"k":"`, `"k":"
 // A proof corrects a body that differs from the checkpoint's at that version, after a gap record with the reason. It stores a body that
 // the checkpoint lacks. It leaves a stub, and a body of another version, as they are.
 func TestAProofComparesContents(t *testing.T) {
-	l, options := resumed("10", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9"), proving()
+	l := resumed("10", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9")
 	l.bodies = map[string]string{"default/a": obj("a a 5"), "default/b": otherwise("b b 6"), "default/d": obj("d d 4"),
 		"default/c": string(must[[]byte](t)(change.Stub([]byte(obj("c c 7")))))}
-	options.PageSize, options.Stored = 10, true
 	all := listed("10", "", "a a 5", "b b 6", "c c 7", "d d 8", "e e 9")
 	proof, bodies := step{want: "list metadata rv=10 match=Exact limit=10", body: all}, step{want: "list rv=10 match=Exact limit=10", body: all}
-	play(t, l, options, append(holds("10", "e e 9"), step{want: "watch rv=10", hang: true}, proof, bodies, bodies,
-		step{want: "list fields=metadata.name=b", body: listed("10", "", "b b 6")}, proof, bodies), func(t *testing.T, s *script) {
-		expect(t, l, "u b@6?", "10")
-		g := gaps(l.controls)
-		if len(g) != 1 || !g[0].Complete || g[0].Reason == "" || l.changes[0].Gap != g[0].ID || l.filled != 1 || l.bodies["default/e"] != obj("e e 9") {
-			t.Errorf("gaps %+v, %d bodies stored, one is %s", g, l.filled, l.bodies["default/e"])
-		}
-	})
+	play(t, scripted{log: l, options: func(o *reflector.Options) { proving(o); o.PageSize, o.Stored = 10, true },
+		steps: append(holds("10", "e e 9"), step{want: "watch rv=10", hang: true}, proof, bodies, bodies,
+			step{want: "list fields=metadata.name=b", body: listed("10", "", "b b 6")}, proof, bodies),
+		want: "u b@6? at 10, proof, gap 10-10 complete, proof", inspect: func(t *testing.T, _ *script) {
+			if g := gaps(l.controls)[0]; g.Reason == "" || l.changes[0].Gap != g.ID || l.filled != 1 || l.bodies["default/e"] != obj("e e 9") {
+				t.Errorf("gap %+v, %d bodies stored, one is %s", g, l.filled, l.bodies["default/e"])
+			}
+		}})
 }
 
 // While two API servers show an object differently, each proof may see another body: it is corrected once in fifty proofs.
 func TestServersThatDifferCauseOneCorrection(t *testing.T) {
-	l, options := resumed("10", "a a 5"), proving()
+	l := resumed("10", "a a 5")
 	l.bodies["default/a"] = obj("a a 5")
-	options.Stored = true
 	one, two := listed("10", "", "a a 5"), strings.Replace(listed("10", "", "a a 5"), obj("a a 5"), otherwise("a a 5"), 1)
 	all := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true})
 	for i := range 6 {
@@ -54,7 +53,7 @@ func TestServersThatDifferCauseOneCorrection(t *testing.T) {
 			all = append(all, step{want: "list fields=metadata.name=a", body: two})
 		}
 	}
-	play(t, l, options, all, func(t *testing.T, s *script) { expect(t, l, "u a@5?", "10") })
+	play(t, scripted{log: l, options: func(o *reflector.Options) { proving(o); o.Stored = true }, steps: all, want: "u a@5? at 10, proof, gap 10-10 complete, proof, proof, proof, proof, proof"})
 }
 
 // Bodies in the checkpoint are changed, dropped or replaced by stubs, without the exporter's knowledge, while objects change. After some

@@ -2,7 +2,6 @@ package reflector_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -68,151 +67,75 @@ func quietly(version string, newest string) []step {
 	return steps(holds(version, newest), one(emptyWatch(version)), holds(version, newest), one(emptyWatch(version)))
 }
 
-func TestAnEmptyWatchMovesThePositionOnlyOnceAnotherOneConfirmsIt(t *testing.T) {
+func TestEmptyWatches(t *testing.T) {
 	a, b := "a a 90", "b b 99"
-	l := resumed("100", a, b)
-	play(t, l, plain(), steps(quietly("100", b), []step{
-		{want: "list metadata limit=2", body: listed("200", "", a, b), doing: func() { expectPosition(t, l, "100") }},
-		emptyWatch("100"),
-		{want: "list metadata limit=2", body: listed("300", "", a, b), doing: func() { expectPosition(t, l, "200") }},
-		emptyWatch("200"),
-		{want: "list metadata limit=2", body: listed("400", "", a, b)},
-		{want: "watch rv=300", hang: true},
-	}), func(t *testing.T, _ *script) {
-		expect(t, l, "", "300")
-		if all := gaps(l.controls); len(all) > 0 {
-			t.Errorf("gap records %+v, want none", all)
-		}
-	})
-}
-
-// The stream knows that Events have no bookmarks. So the list is made while the watch is open, and the next watch begins at the list.
-// The server may compact what is before that.
-func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
-	a := "a a 90"
 	unchanged := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a)} }
-	l := resumed("100", a)
-	playEvents(t, l, steps(holds("100", a), []step{
-		emptyWatch("100"), unchanged("200"),
-		{want: "watch rv=200", lasts: aWatch, doing: func() { expectPosition(t, l, "200") }}, unchanged("300"),
-		{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and nothing more
-		{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
-		{want: "watch rv=400", body: deleted("x x 420"), hang: true},
-	}), func(t *testing.T, _ *script) {
-		expect(t, l, "c x@310 d x@420", "400") // the position waits: more may have expired at 420
-		if all := gaps(l.controls); len(all) > 0 {
-			t.Errorf("gap records %+v, want none", all)
-		}
-	})
-}
-
-// The watch has one more timeout to deliver what the list shows. If it does not, there is a gap.
-func TestAnOpenWatchOfEventsThatDoesNotDeliverWhatAListShows(t *testing.T) {
-	a := "a a 90"
-	differs := step{want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}
-	l := resumed("100", a)
-	playEvents(t, l, steps(holds("100", a), []step{emptyWatch("100"), differs, emptyWatch("100"),
-		{want: "list limit=2", body: listed("300", "", a, "b b 150")},
-		{want: "watch rv=300", hang: true},
-	}), func(t *testing.T, _ *script) {
-		expect(t, l, "c b@150?", "300")
-		if all := gaps(l.controls); len(all) != 1 || all[0].Complete || all[0].From != "100" {
-			t.Errorf("gap records %+v, want one that is not complete", all)
-		}
-	})
-}
-
-func expectPosition(t *testing.T, l *ledger, want change.ResourceVersion) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.position != want {
-		t.Errorf("position %s, want %s", l.position, want)
-	}
-}
-
-// An object that was created and deleted before the list is not in it: the watch after it must still deliver it.
-func TestWhatCameAndWentBeforeTheListIsEmitted(t *testing.T) {
-	a, b := "a a 90", "b b 99"
-	l := resumed("100", a, b)
-	play(t, l, plain(), steps(quietly("100", b), []step{
-		{want: "list metadata limit=2", body: listed("200", "", a, b)},
-		{want: "watch rv=100", body: added("x x 150") + deleted("x x 160"), hang: true},
-	}), func(t *testing.T, _ *script) { expect(t, l, "c x@150 d x@160", "160") })
-}
-
-// A list shows what the watch does not deliver. The watch gets one more chance, then there is a gap.
-func TestAWatchThatDoesNotDeliverWhatAListShowsIsAGap(t *testing.T) {
-	a, b := "a a 90", "b b 99"
-	for name, c := range map[string]struct {
-		answer step
-		after  []step
-		want   string
-		gap    bool
-	}{
-		"it tells": {step{want: "watch rv=100", body: added("c c 150"), hang: true}, nil, "c c@150", false},
-		"it is empty again": {emptyWatch("100"), []step{
+	both := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a, b)} }
+	differs := step{want: "list metadata limit=2", body: listed("200", "next", a, b)}
+	shows := steps(quietly("100", b), []step{differs, {want: "list metadata continue=next limit=2", body: listed("200", "", "c c 150")}}, holds("100", b))
+	events := change.NewStream(eventsResource, "", "", "")
+	playAll(t, []scripted{
+		{name: "the position moves only once another watch confirms it", log: resumed("100", a, b), steps: steps(quietly("100", b), []step{
+			both("200").where("100"), emptyWatch("100"), both("300").where("200"), emptyWatch("200"), both("400"),
+			{want: "watch rv=300", hang: true},
+		}), want: "at 300"},
+		// The stream knows that Events have no bookmarks. So the list is made while the watch is open, and the next watch begins at the list.
+		// The server may compact what is before that.
+		{name: "Events are compared while their watch is open", log: resumed("100", a), stream: events, steps: steps(holds("100", a), []step{
+			emptyWatch("100"), unchanged("200"), emptyWatch("200").where("200"), unchanged("300"),
+			{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and nothing more
+			{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
+			{want: "watch rv=400", body: deleted("x x 420"), hang: true},
+		}), want: "c x@310 d x@420 at 400"}, // the position waits: more may have expired at 420
+		// The watch has one more timeout to deliver what the list shows. If it does not, there is a gap.
+		{name: "an open watch of Events does not deliver what a list shows", log: resumed("100", a), stream: events, steps: steps(holds("100", a), []step{
+			emptyWatch("100"), {want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}, emptyWatch("100"),
+			{want: "list limit=2", body: listed("300", "", a, "b b 150")},
+			{want: "watch rv=300", hang: true},
+		}), want: "c b@150? at 300, gap 100-300 incomplete 1 inferred 1 c"},
+		// An object that was created and deleted before the list is not in it: the watch after it must still deliver it.
+		{name: "what came and went before the list is emitted", log: resumed("100", a, b), steps: steps(quietly("100", b), []step{
+			both("200"), {want: "watch rv=100", body: added("x x 150") + deleted("x x 160"), hang: true},
+		}), want: "c x@150 d x@160 at 160"},
+		{name: "a list shows what the watch delivers then", log: resumed("100", a, b), steps: steps(shows,
+			one(step{want: "watch rv=100", body: added("c c 150"), hang: true})), want: "c c@150 at 150"},
+		{name: "a list shows what the watch does not deliver", log: resumed("100", a, b), steps: steps(shows, []step{emptyWatch("100"),
 			{want: "list limit=2", body: listed("300", "next", a, "b b 170")},
 			{want: "list continue=next limit=2", body: listed("300", "", "c c 150")},
-			{want: "watch rv=300", hang: true}}, "u b@170? c c@150?", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := resumed("100", a, b)
-			play(t, l, plain(), steps(quietly("100", b), []step{
-				{want: "list metadata limit=2", body: listed("200", "next", a, b)},
-				{want: "list metadata continue=next limit=2", body: listed("200", "", "c c 150")},
-			}, holds("100", b), one(c.answer), c.after), func(t *testing.T, _ *script) {
-				expect(t, l, c.want, map[bool]change.ResourceVersion{false: "150", true: "300"}[c.gap])
-				if all := gaps(l.controls); len(all) > 0 != c.gap || c.gap && (all[0].Complete || all[0].From != "100") {
-					t.Errorf("gap records %+v, want one: %t", all, c.gap)
-				}
-			})
-		})
-	}
+			{want: "watch rv=300", hang: true}}), want: "u b@170? c c@150? at 300, gap 100-300 incomplete 2 inferred 1 c 1 u"},
+	})
+}
+
+// where demands that the log is at a position when the request comes.
+func (s step) where(position change.ResourceVersion) step {
+	s.at = position
+	return s
 }
 
 // Where bookmarks come, nothing is ever listed, and watches are as long as they are set.
 func TestBookmarksSpareTheList(t *testing.T) {
-	l := resumed("100", "a a 99")
-	o := plain()
-	o.Quiet = time.Hour
-	play(t, l, o, steps(holds("100", "a a 99"), []step{
-		emptyWatch("100")}, holds("120", "a a 99"), []step{ // wakes the watch cache
-		{want: "watch rv=100", body: bookmark("130"), lasts: aWatch},
-		{want: "watch rv=130", body: bookmark("140"), lasts: 2 * o.WatchTimeout},
-		{want: "watch rv=140", hang: true},
-	}), func(t *testing.T, s *script) {
-		expect(t, l, "", "140")
-		for i, want := range map[int]string{2: "40 to 62", 5: "40 to 62", 6: "600 to 1200"} {
-			var lo, hi int
-			_, _ = fmt.Sscanf(want, "%d to %d", &lo, &hi)
-			if got := s.timeouts[i]; got < lo || got > hi {
-				t.Errorf("watch %d is asked for %d s, want %s", i, got, want)
+	play(t, scripted{log: resumed("100", "a a 99"), options: func(o *reflector.Options) { o.Quiet = time.Hour }, steps: steps(
+		holds("100", "a a 99"), []step{emptyWatch("100")}, holds("120", "a a 99"), []step{ // wakes the watch cache
+			{want: "watch rv=100", body: bookmark("130"), lasts: aWatch},
+			{want: "watch rv=130", body: bookmark("140"), lasts: 2 * plain().WatchTimeout},
+			{want: "watch rv=140", hang: true},
+		}), want: "at 140", inspect: func(t *testing.T, s *script) {
+		for i, want := range map[int][2]int{2: {40, 62}, 5: {40, 62}, 6: {600, 1200}} {
+			if got := s.timeouts[i]; got < want[0] || got > want[1] {
+				t.Errorf("watch %d is asked for %d s, want %v", i, got, want)
 			}
 		}
-	})
+	}})
 }
 
 // The server answers 410, and is where the log is: nothing was missed, so there is nothing to emit.
 func TestA410WhereNothingHappenedSinceIsNoGap(t *testing.T) {
-	recovering := plain()
-	recovering.Recovery = testOptions().Recovery
-	newest := holds("100", "a a 99")[1:] // a recovery looks first whether it is the same history
-	for name, c := range map[string]struct {
-		options reflector.Options
-		first   []step
-		list    string
-	}{"compared": {plain(), nil, "list limit=2"}, "recovered": {recovering, newest, "list metadata limit=2"}} {
-		t.Run(name, func(t *testing.T) {
-			l := resumed("100", "a a 99")
-			play(t, l, c.options, steps(holds("100", "a a 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}}, c.first, []step{
-				{want: c.list, body: listed("100", "", "a a 99")},
-				{want: "watch rv=100", body: modified("a a 101"), hang: true},
-			}), func(t *testing.T, _ *script) {
-				expect(t, l, "u a@101", "101")
-				if all := gaps(l.controls); len(all) > 0 {
-					t.Errorf("gap records %+v, want none", all)
-				}
-			})
-		})
-	}
+	end := one(step{want: "watch rv=100", body: modified("a a 101"), hang: true})
+	held, same := holds("100", "a a 99"), listed("100", "", "a a 99") // a recovery looks first whether it is the same history
+	playAll(t, []scripted{
+		{name: "compared", log: resumed("100", "a a 99"), steps: steps(held, expired("100"), one(step{want: "list limit=2", body: same}), end),
+			want: "u a@101 at 101"},
+		{name: "recovered", log: resumed("100", "a a 99"), options: func(o *reflector.Options) { o.Recovery = testOptions().Recovery },
+			steps: steps(held, expired("100"), held[1:], one(step{want: "list metadata limit=2", body: same}), end), want: "u a@101 at 101"},
+	})
 }

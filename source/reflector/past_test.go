@@ -139,7 +139,7 @@ func TestAServerThatIgnoresExactIsNotRecoveredFrom(t *testing.T) {
 			p := &pastServer{now: 140, lie: lie, writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
 				{110, "a a 110", false}, {120, "c c 120", false}, {130, "b b 95", true}}}
 			l, gap := p.recover(t, configMaps)
-			expect(t, l, "u a@110? c c@120? d b@95?", "140")
+			expect(t, l, "u a@110? c c@120? d b@95? at 140")
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if gap.Complete || gap.Inferred != 3 || p.requests > 20 {

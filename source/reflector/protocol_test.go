@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,48 +39,27 @@ func onlyGap(t *testing.T, l *ledger) change.Gap {
 }
 
 func TestWatch410ComparesAList(t *testing.T) {
-	for name, answer := range map[string]step{
-		"as HTTP status": {status: 410, body: gone("")},
-		"as ERROR event": {body: errorEvent(gone(""))},
-		"after events":   {body: modified("a a 101") + errorEvent(gone(""))},
+	for name, c := range map[string]struct {
+		answer step
+		want   string
+	}{
+		"as HTTP status": {step{status: 410, body: gone("")}, "u a@101? c c@150? d b@90? at 200, gap 100-200 incomplete 3 inferred 1 c 1 u 1 d"},
+		"as ERROR event": {step{body: errorEvent(gone(""))}, "u a@101? c c@150? d b@90? at 200, gap 100-200 incomplete 3 inferred 1 c 1 u 1 d"},
+		"after events":   {step{body: modified("a a 101") + errorEvent(gone(""))}, "u a@101 c c@150? d b@90? at 200, gap 101-200 incomplete 2 inferred 1 c 1 d"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := resumed("100", "a a 99", "b b 90")
-			answer.want = "watch rv=100"
-			play(t, l, plain(), steps(holds("100", "a a 99"), []step{answer,
-				{want: "list limit=2", body: listed("200", "", "a a 101", "c c 150")},
-				{want: "watch rv=200", hang: true}}), func(t *testing.T, _ *script) {
-				want, from, inferred := "u a@101? c c@150? d b@90?", "100", 3
-				if name == "after events" {
-					want, from, inferred = "u a@101 c c@150? d b@90?", "101", 2
-				}
-				expect(t, l, want, "200")
-				if g := onlyGap(t, l); string(g.From) != from || g.To != "200" || g.Complete || g.Inferred != inferred {
-					t.Errorf("gap record %+v", g)
-				}
-			})
-		})
+		c.answer.want = "watch rv=100"
+		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99", "b b 90"), steps: steps(holds("100", "a a 99"), []step{c.answer,
+			{want: "list limit=2", body: listed("200", "", "a a 101", "c c 150")},
+			{want: "watch rv=200", hang: true}}), want: c.want}})
 	}
-}
-
-func TestFreshConnectionsAreTriedBeforeAList(t *testing.T) {
-	l := resumed("100", "a a 99")
-	o := plain()
-	o.FreshTries = 2
-	play(t, l, o, steps(holds("100", "a a 99"), []step{
-		{want: "watch rv=100", status: 410, body: gone("")},
-		{want: "watch rv=100", body: errorEvent(gone(""))},
-		{want: "watch rv=100", body: modified("a a 101"), hang: true},
-	}), func(t *testing.T, _ *script) {
-		expect(t, l, "u a@101", "101")
-		if all := gaps(l.controls); len(all) > 0 {
-			t.Errorf("gap records %+v, want none", all)
-		}
-	})
+	playAll(t, []scripted{{name: "after fresh connections", log: resumed("100", "a a 99"), options: func(o *reflector.Options) { o.FreshTries = 2 },
+		steps: steps(holds("100", "a a 99"), expired("100"), []step{
+			{want: "watch rv=100", body: errorEvent(gone(""))},
+			{want: "watch rv=100", body: modified("a a 101"), hang: true},
+		}), want: "u a@101 at 101"}})
 }
 
 func TestErrorsOfTheServerAreWaitedOut(t *testing.T) {
-	newest := "a a 99"
 	for name, c := range map[string]struct {
 		answer   step
 		min, max time.Duration
@@ -99,43 +77,34 @@ func TestErrorsOfTheServerAreWaitedOut(t *testing.T) {
 		"ended in an event":               {step{body: modified("a a 101")[:40]}, 0, time.Second},
 		"silent":                          {step{hang: true}, 3 * time.Minute, 3*time.Minute + time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := resumed("100", newest)
-			c.answer.want = "watch rv=100"
-			play(t, l, plain(), steps(holds("100", newest), one(c.answer), holds("100", newest), []step{
-				{want: "watch rv=100", body: modified("a a 101"), hang: true},
-			}), func(t *testing.T, s *script) {
-				expect(t, l, "u a@101", "101")
-				if wait := s.wait(3); wait < c.min || wait > c.max {
-					t.Errorf("the server was left alone for %s, want %s to %s", wait, c.min, c.max)
-				}
-			})
-		})
+		c.answer.want = "watch rv=100"
+		held := holds("100", "a a 99")
+		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99"), steps: steps(held, one(c.answer), held, []step{
+			{want: "watch rv=100", body: modified("a a 101"), hang: true},
+		}), want: "u a@101 at 101", inspect: func(t *testing.T, s *script) {
+			if wait := s.wait(3); wait < c.min || wait > c.max {
+				t.Errorf("the server was left alone for %s, want %s to %s", wait, c.min, c.max)
+			}
+		}}})
 	}
 }
 
-func TestVersionsAreNumbersOfAnyLength(t *testing.T) {
+func TestWhatIsNotKnownIsTolerated(t *testing.T) {
 	const big = "9999999999999999999999998" // 25 digits, above 2^64
 	next, more := "9999999999999999999999999", "10000000000000000000000000"
-	l := newLedger()
-	play(t, l, plain(), []step{
-		{want: "list limit=2", body: listed(big, "", "a a 10000000000000000000", "b b 9")},
-		{want: "watch rv=" + big, body: modified("b b "+more) + modified("b b "+next) + deleted("b b 10000000000000000000000001") +
-			bookmark("10000000000000000000000002"), cut: true},
-		{want: "list metadata limit=1", body: listed("10000000000000000000000003", "", "a a 10000000000000000000")},
-		{want: "list metadata rv=10000000000000000000 match=Exact fields=metadata.name=a", body: listed("10000000000000000000", "", "a a 10000000000000000000")},
-		{want: "watch rv=10000000000000000000000002", hang: true},
-	}, func(t *testing.T, _ *script) {
-		expect(t, l, "r a@10000000000000000000 r b@9 u b@"+more+" d b@10000000000000000000000001", "10000000000000000000000002")
-	})
-}
-
-func TestWhatIsNotKnownIsTolerated(t *testing.T) {
-	l := resumed("100", "a a 99")
 	odd := strings.Replace(modified("a a 102"), `{"type"`, `{"new":{"x":[1,"}"]},"type"`, 1)
-	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
-		body: `{"type":"SOMETHING","object":{"x":1}}` + "\n\n" + odd + `{"object":{},"type":"BOOKMARK2"}` + "\n" + modified("a a 103")}}),
-		func(t *testing.T, _ *script) { expect(t, l, "u a@102 u a@103", "103") })
+	playAll(t, []scripted{
+		{name: "versions are numbers of any length", steps: steps([]step{
+			{want: "list limit=2", body: listed(big, "", "a a 10000000000000000000", "b b 9")},
+			{want: "watch rv=" + big, body: modified("b b "+more) + modified("b b "+next) + deleted("b b 10000000000000000000000001") +
+				bookmark("10000000000000000000000002"), cut: true},
+		}, holds("10000000000000000000000003", "a a 10000000000000000000"), one(step{want: "watch rv=10000000000000000000000002", hang: true})),
+			want: "r a@10000000000000000000 r b@9 u b@" + more + " d b@10000000000000000000000001 at 10000000000000000000000002, " +
+				"snapshot-begin, snapshot-end 2"},
+		{name: "unknown types and members", log: resumed("100", "a a 99"), steps: steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
+			body: `{"type":"SOMETHING","object":{"x":1}}` + "\n\n" + odd + `{"object":{},"type":"BOOKMARK2"}` + "\n" + modified("a a 103")}}),
+			want: "u a@102 u a@103 at 103"},
+	})
 }
 
 func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
@@ -151,16 +120,14 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 		`{"type":"ADDED","object":{"metadata":{"name":"` + strings.Repeat("x", 70_000) + `","uid":"u","resourceVersion":"101"}}}`,   // as a Role's may be
 		`{"type":"BOOKMARK","object":{"metadata":{}}}`,
 	}
-	l := resumed("100", "a a 99")
-	play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
-		body: strings.Join(bad, "\n") + "\n" + modified("a a 102")}}), func(t *testing.T, _ *script) {
-		expect(t, l, "u a@102", "102")
+	play(t, scripted{log: resumed("100", "a a 99"), steps: steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
+		body: strings.Join(bad, "\n") + "\n" + modified("a a 102")}}), want: "u a@102 at 102, 10 dead letters", inspect: func(t *testing.T, s *script) {
 		for i, b := range bad {
-			if i >= len(l.raws) || string(l.raws[i].Bytes) != b || l.raws[i].Reason == "" {
-				t.Fatalf("dead letter %d of %d is not %.200s: %.500v", i, len(l.raws), b, l.raws[min(i, len(l.raws)-1)])
+			if got := s.log.raws[i]; string(got.Bytes) != b || got.Reason == "" {
+				t.Fatalf("dead letter %d is not %.200s: %.500v", i, b, got)
 			}
 		}
-	})
+	}})
 }
 
 // A deletion can't be read, so the server's present state shows which object was deleted.
@@ -171,25 +138,15 @@ func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 		"malformed":               `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"b","uid":"b","resourceVersion":"150"},"data":{"k":tru}}}`,
 		"no object":               `{"type":"DELETED","object":null}`,
 	} {
-		t.Run(name, func(t *testing.T) {
-			l := resumed("100", "a a 99", "b b 90")
-			play(t, l, plain(), steps(holds("100", "a a 99"), []step{
-				{want: "watch rv=100", body: modified("a a 101") + bad + "\n", hang: true},
-				{want: "list limit=2", body: listed("200", "", "a a 101")},
-				{want: "watch rv=200", hang: true}}), func(t *testing.T, _ *script) {
-				expect(t, l, "u a@101 d b@90?", "200")
-				if len(l.raws) != 1 {
-					t.Errorf("%d dead letters", len(l.raws))
-				}
-			})
-		})
+		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99", "b b 90"), steps: steps(holds("100", "a a 99"), []step{
+			{want: "watch rv=100", body: modified("a a 101") + bad + "\n", hang: true},
+			{want: "list limit=2", body: listed("200", "", "a a 101")},
+			{want: "watch rv=200", hang: true}}), want: "u a@101 d b@90? at 200, gap 101-200 incomplete 1 inferred 1 d, 1 dead letters"}})
 	}
-	t.Run("of an object that the log does not have", func(t *testing.T) {
-		l := resumed("100", "a a 99")
-		play(t, l, plain(), steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
+	playAll(t, []scripted{{name: "of an object that the log does not have", log: resumed("100", "a a 99"), steps: steps(holds("100", "a a 99"),
+		[]step{{want: "watch rv=100", hang: true,
 			body: `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"other"}}}` + "\n" + modified("a a 101")}}),
-			func(t *testing.T, _ *script) { expect(t, l, "u a@101", "101") })
-	})
+		want: "u a@101 at 101, 1 dead letters"}})
 }
 
 // A server that answers a watch with 200 and no event is no API server. The watch has failed, and no part of the answer is a dead
@@ -203,23 +160,16 @@ func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 		"gzip":              "\x1f\x8b\x08\x00\n\xff\n",
 		"null":              "null\n",
 	} {
-		t.Run(name, func(t *testing.T) {
-			l, o := resumed("100", "a a 99"), &quietObserver{}
-			history := holds("100", "a a 99")
-			bad := []step{{want: "watch rv=100", body: answer}}
-			playObserved(t, l, plain(), o, steps(history, bad, history, bad, history, bad, history,
-				[]step{{want: "watch rv=100", body: modified("a a 101"), hang: true}}), func(t *testing.T, s *script) {
-				expect(t, l, "u a@101", "101")
-				if len(l.raws) > 0 || !o.was(change.StateWaiting) || s.wait(6) < 100*time.Millisecond {
-					t.Errorf("%d dead letters, states %v, the third try after %s", len(l.raws), o.states, s.wait(6))
+		held, bad := holds("100", "a a 99"), one(step{want: "watch rv=100", body: answer})
+		late := holds("100", "a a 99")
+		late[0].pause = 100 * time.Millisecond
+		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99"), steps: steps(held, bad, held, bad, late, bad, held,
+			one(step{want: "watch rv=100", body: modified("a a 101"), hang: true})), want: "u a@101 at 101", reports: "no API server",
+			inspect: func(t *testing.T, s *script) {
+				if !s.observer.was(change.StateWaiting) {
+					t.Errorf("states %v", s.observer.states)
 				}
-				for _, err := range o.errs {
-					if !strings.Contains(err.Error(), "no API server") {
-						t.Errorf("it says: %v", err)
-					}
-				}
-			})
-		})
+			}}})
 	}
 }
 
@@ -251,14 +201,10 @@ func TestAResourceThatChangesIsAdopted(t *testing.T) {
 		synctest.Wait()
 		_ = stop()
 		s.check(t)
-		expect(t, l, "r a@10 r b@20 u a@101 d a@101? d b@20? r a@250", "300")
-		var controls []change.ControlType
-		for _, c := range l.controls {
-			controls = append(controls, c.Type)
-		}
-		want := []change.ControlType{change.ControlSnapshotBegin, change.ControlSnapshotEnd, change.ControlStreamEnd, change.ControlSnapshotBegin, change.ControlSnapshotEnd}
-		if !slices.Equal(controls, want) {
-			t.Errorf("the control records are %q, want %q", controls, want)
+		const want = "r a@10 r b@20 u a@101 d a@101? d b@20? r a@250 at 300, " +
+			"snapshot-begin, snapshot-end 2, stream-end, snapshot-begin, snapshot-end 1"
+		if got := l.outcome(); got != want {
+			t.Errorf("the outcome is %q, want %q", got, want)
 		}
 	})
 }

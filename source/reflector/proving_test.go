@@ -2,6 +2,7 @@ package reflector_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -26,115 +27,80 @@ func proofs(controls []change.Control) (all []change.Control) {
 	return all
 }
 
-func proving() reflector.Options {
-	o := plain()
-	o.Proofs, o.Quiet = time.Minute, time.Hour
-	return o
-}
+func proving(o *reflector.Options) { o.Proofs, o.Quiet = time.Minute, time.Hour }
 
 // provedAt is a list of identities at a version, as a proof asks for it.
 func provedAt(version string, objects ...string) step {
 	return step{want: "list metadata rv=" + version + " match=Exact limit=2", body: listed(version, "", objects...)}
 }
 
-// expectProofs compares results and differences, without times.
-func expectProofs(t *testing.T, l *ledger, want ...string) {
-	t.Helper()
-	all := proofs(l.controls)
-	for i, c := range all {
-		c.Proof.ElapsedMs = 0
-		text, _ := json.Marshal(c.Proof)
-		if got := string(c.ResourceVersion) + " " + string(text); i >= len(want) || got != want[i] {
-			t.Errorf("proof %d is %s", i, got)
+// proved returns a check of results and differences, without times.
+func proved(want ...string) func(*testing.T, *script) {
+	return func(t *testing.T, s *script) {
+		all := proofs(s.log.controls)
+		for i, c := range all {
+			c.Proof.ElapsedMs = 0
+			text, _ := json.Marshal(c.Proof)
+			if got := string(c.ResourceVersion) + " " + string(text); i >= len(want) || got != want[i] {
+				t.Errorf("proof %d is %s", i, got)
+			}
 		}
-	}
-	if len(all) != len(want) {
-		t.Errorf("%d proofs, want %d", len(all), len(want))
+		if len(all) != len(want) {
+			t.Errorf("%d proofs, want %d", len(all), len(want))
+		}
 	}
 }
 
-func digestOf(objects ...[3]string) string {
+// digestOf returns what a proof says of objects that are "name uid version".
+func digestOf(objects ...string) string {
 	var d change.Digest
 	for _, o := range objects {
-		d.Add("default/"+o[0], uid(o[1]), change.ResourceVersion(o[2]))
+		f := strings.Fields(o)
+		d.Add("default/"+f[0], uid(f[1]), change.ResourceVersion(f[2]))
 	}
-	return d.String()
+	return fmt.Sprintf(`"objects":%d,"digest":"%s"`, len(objects), d)
 }
 
-// A proof reads the collection in pages, as it was at the stream's position.
-func TestAProofThatNothingDiffers(t *testing.T) {
-	l := resumed("10", "a a 5", "b b 6", "c c 7")
-	steps := append(holds("12", "c c 7"),
-		step{want: "watch rv=10", body: modified("a a 11") + bookmark("12"), hang: true},
-		step{want: "list metadata rv=12 match=Exact limit=2", body: listed("12", "next", "a a 11", "b b 6")},
-		step{want: "list metadata continue=next limit=2", body: listed("12", "", "c c 7")})
-	play(t, l, proving(), steps, func(t *testing.T, s *script) {
-		digest := digestOf([3]string{"a", "a", "11"}, [3]string{"b", "b", "6"}, [3]string{"c", "c", "7"})
-		expectProofs(t, l, `12 {"result":"equal","objects":3,"digest":"`+digest+`"}`)
-	})
-}
-
-// Objects that differ are compared one by one, once as long as it is the same ones.
-func TestAProofNamesWhatDiffers(t *testing.T) {
-	l := resumed("10", "extra a 3", "same b 4", "stale c 5", "other d 6")
-	server := []string{"missing e 7", "other f 6", "same b 4", "stale c 8"}
-	different := step{want: provedAt("10").want, body: listed("10", "", server...)}
-	steps := append(holds("10", "other d 6"), step{want: "watch rv=10", hang: true}, different, different, different,
-		provedAt("10", "extra a 3", "same b 4", "stale c 5", "other d 6"))
-	play(t, l, proving(), steps, func(t *testing.T, s *script) {
-		digest := digestOf([3]string{"extra", "a", "3"}, [3]string{"same", "b", "4"}, [3]string{"stale", "c", "5"}, [3]string{"other", "d", "6"})
-		known := `"objects":4,"digest":"` + digest + `"`
-		differs := `10 {"result":"different",` + known + `,"missing":{"objects":1,"keys":["default/missing"]},` +
-			`"stale":{"objects":2,"keys":["default/other","default/stale"]},"extra":{"objects":1,"keys":["default/extra"]}}`
-		expectProofs(t, l, differs, differs, `10 {"result":"equal",`+known+`}`)
-		if wait := s.wait(len(s.seen) - 1); wait < 50*time.Second {
-			t.Errorf("the last proof came %s after the one before", wait)
-		}
-	})
-}
-
-// If updates may be left out, the exporter may know an older version: no difference. The watch waits once for the same objects.
-func TestAProofOfAStreamWhoseUpdatesAreIgnored(t *testing.T) {
-	l, o := resumed("10", "old a 3", "gone b 4"), proving()
-	o.Masked = true
-	server := step{want: provedAt("10").want, body: listed("10", "", "old a 8", "gone b 4")}
-	lacks := step{want: server.want, body: listed("10", "", "old a 8")}
-	steps := append(holds("10", "gone b 4"), step{want: "watch rv=10", hang: true}, server, server, server, lacks, lacks)
-	play(t, l, o, steps, func(t *testing.T, s *script) {
-		rest := `"objects":2,"digest":"` + digestOf([3]string{"old", "a", "3"}, [3]string{"gone", "b", "4"}) + `","masked":true,"older":1`
-		older := `10 {"result":"equal",` + rest + `}`
-		expectProofs(t, l, older, older, `10 {"result":"different",`+rest+`,"extra":{"objects":1,"keys":["default/gone"]}}`)
-	})
-}
-
-// A list that can't be read is no difference.
-func TestAProofThatCantBeMadeIsMadeLater(t *testing.T) {
-	l, options := resumed("10", "a a 5"), proving()
-	options.Proofs = 10 * time.Second
-	ask := provedAt("10").want
-	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true},
-		step{want: ask, status: 429, after: "50", body: failure(429, "TooManyRequests")},
-		step{want: ask, status: 403, body: failure(403, "Forbidden")},
-		step{want: ask, body: listed("10", "next")}, step{want: "list metadata continue=next limit=2", status: 410, body: gone("x")},
-		step{want: ask, body: `{"kind":"ConfigMapList","metadata":{"resourceVersion":"10"},"items":[`, cut: true},
-		provedAt("10", "a a 5"))
-	play(t, l, options, steps, func(t *testing.T, s *script) {
-		expectProofs(t, l, `10 {"result":"equal","objects":1,"digest":"`+digestOf([3]string{"a", "a", "5"})+`"}`)
-		if wait := s.wait(4); wait < 45*time.Second {
-			t.Errorf("tried again %s after a Retry-After of 50 s", wait)
-		}
-	})
-}
-
-func TestAServerThatIgnoresExactCantBeProven(t *testing.T) {
-	l := resumed("10", "a a 5")
-	newer := step{want: provedAt("10").want, body: listed("11", "", "a a 11")}
-	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", hang: true}, newer,
-		step{want: newer.want, body: listed("12", "", "a a 12")})
-	play(t, l, proving(), steps, func(t *testing.T, s *script) {
-		if all := proofs(l.controls); len(all) != 1 || all[0].Proof.Result != change.ProofUnsupported {
-			t.Errorf("proofs %+v, want one that says unsupported", all)
-		}
+func TestProofs(t *testing.T) {
+	open, one := step{want: "watch rv=10", hang: true}, listed("10", "", "a a 5")
+	four := []string{"extra a 3", "same b 4", "stale c 5", "other d 6"}
+	different := step{want: provedAt("10").want, body: listed("10", "", "missing e 7", "other f 6", "same b 4", "stale c 8")}
+	differs := `10 {"result":"different",` + digestOf(four...) + `,"missing":{"objects":1,"keys":["default/missing"]},` +
+		`"stale":{"objects":2,"keys":["default/other","default/stale"]},"extra":{"objects":1,"keys":["default/extra"]}}`
+	older, lacks := step{want: different.want, body: listed("10", "", "old a 8", "gone b 4")}, step{want: different.want, body: listed("10", "", "old a 8")}
+	two := digestOf("old a 3", "gone b 4") + `,"masked":true,"older":1`
+	later := func(s step, pause time.Duration) step { s.pause = pause; return s }
+	playAll(t, []scripted{
+		{name: "reads the collection in pages, as it was at the stream's position", log: resumed("10", "a a 5", "b b 6", "c c 7"), options: proving,
+			steps: append(holds("12", "c c 7"), step{want: "watch rv=10", body: modified("a a 11") + bookmark("12"), hang: true},
+				step{want: "list metadata rv=12 match=Exact limit=2", body: listed("12", "next", "a a 11", "b b 6")},
+				step{want: "list metadata continue=next limit=2", body: listed("12", "", "c c 7")}),
+			inspect: proved(`12 {"result":"equal",` + digestOf("a a 11", "b b 6", "c c 7") + `}`)},
+		{name: "compares objects that differ one by one, once as long as it is the same ones", log: resumed("10", four...), options: proving,
+			steps:   append(holds("10", "other d 6"), open, different, different, different, later(provedAt("10", four...), 50*time.Second)),
+			inspect: proved(differs, differs, `10 {"result":"equal",`+digestOf(four...)+`}`)},
+		// The exporter may know an older version: no difference. The watch waits once for the same objects.
+		{name: "if updates may be left out", log: resumed("10", "old a 3", "gone b 4"),
+			options: func(o *reflector.Options) { proving(o); o.Masked = true },
+			steps:   append(holds("10", "gone b 4"), open, older, older, older, lacks, lacks),
+			inspect: proved(`10 {"result":"equal",`+two+`}`, `10 {"result":"equal",`+two+`}`,
+				`10 {"result":"different",`+two+`,"extra":{"objects":1,"keys":["default/gone"]}}`)},
+		{name: "a list that can't be read is no difference", log: resumed("10", "a a 5"),
+			options: func(o *reflector.Options) { proving(o); o.Proofs = 10 * time.Second },
+			steps: append(holds("10", "a a 5"), open,
+				step{want: different.want, status: 429, after: "50", body: failure(429, "TooManyRequests")},
+				later(step{want: different.want, status: 403, body: failure(403, "Forbidden")}, 45*time.Second),
+				step{want: different.want, body: listed("10", "next")}, step{want: "list metadata continue=next limit=2", status: 410, body: gone("x")},
+				step{want: different.want, body: `{"kind":"ConfigMapList","metadata":{"resourceVersion":"10"},"items":[`, cut: true},
+				step{want: different.want, body: one}),
+			inspect: proved(`10 {"result":"equal",` + digestOf("a a 5") + `}`)},
+		{name: "a server that ignores Exact", log: resumed("10", "a a 5"), options: proving, steps: append(holds("10", "a a 5"), open,
+			step{want: different.want, body: listed("11", "", "a a 11")}, step{want: different.want, body: listed("12", "", "a a 12")}),
+			inspect: func(t *testing.T, s *script) {
+				if all := proofs(s.log.controls); len(all) != 1 || all[0].Proof.Result != change.ProofUnsupported {
+					t.Errorf("proofs %+v, want one that says unsupported", all)
+				}
+			}},
 	})
 }
 

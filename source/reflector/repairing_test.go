@@ -44,7 +44,7 @@ func TestARepairEmitsWhatTheLogShouldHave(t *testing.T) {
 		}
 		_ = stop()
 		s.check(t)
-		expect(t, l, "c missing@5? u stale@6? d replaced@3? c replaced@7? d extra@3? d unknown@4?", "10")
+		expect(t, l, "c missing@5? u stale@6? d replaced@3? c replaced@7? d extra@3? d unknown@4? at 10")
 		for _, c := range l.changes {
 			if c.Gap != "repair:7" || !c.Lost {
 				t.Errorf("%s of %s has the gap %q, and may be ignored: %v", c.Op, c.Name, c.Gap, !c.Lost)

@@ -1,7 +1,9 @@
 package reflector_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,6 +31,10 @@ type script struct {
 	times []time.Time
 
 	timeouts []int // timeoutSeconds of each request
+
+	places   []change.ResourceVersion // where the log was at each request
+	log      *ledger
+	observer *quietObserver
 }
 
 type step struct {
@@ -36,13 +42,14 @@ type step struct {
 	status int    // 0: 200
 	after  string // Retry-After
 	body   string
-	lasts  time.Duration      // the connection ends as it should, after so long
-	later  string             // comes then
-	drips  func(n int) string // comes every five seconds, from n=0
-	hang   bool               // the connection stays open, without a byte
-	cut    bool               // the connection breaks after the body
-	err    error              // there is no answer at all
-	doing  func()
+	lasts  time.Duration          // the connection ends as it should, after so long
+	later  string                 // comes then
+	drips  func(n int) string     // comes every five seconds, from n=0
+	hang   bool                   // the connection stays open, without a byte
+	cut    bool                   // the connection breaks after the body
+	err    error                  // there is no answer at all
+	at     change.ResourceVersion // where the log is then
+	pause  time.Duration          // the least time since the request before
 }
 
 // describe describes a request in the words of the tests.
@@ -80,10 +87,12 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.seen, s.times = append(s.seen, describe(r)), append(s.times, time.Now())
 	timeout, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
 	s.timeouts = append(s.timeouts, timeout)
-	s.mu.Unlock()
-	if st.doing != nil {
-		st.doing()
+	if s.log != nil {
+		s.log.mu.Lock()
+		s.places = append(s.places, s.log.position)
+		s.log.mu.Unlock()
 	}
+	s.mu.Unlock()
 	if st.err != nil {
 		return nil, st.err
 	}
@@ -152,42 +161,96 @@ func (s *script) check(t *testing.T) {
 			t.Errorf("request %d is %q, want %q\nall: %s", i, got, want, strings.Join(s.seen, "\n     "))
 			return
 		}
+		if at := s.steps[i].at; at != "" && s.places[i] != at {
+			t.Errorf("at request %d (%s) the log is at %s, want %s", i, got, s.places[i], at)
+		}
+		if i > 0 && s.wait(i) < s.steps[i].pause {
+			t.Errorf("request %d (%s) came after %s, want %s", i, got, s.wait(i), s.steps[i].pause)
+		}
 	}
 }
 
-// play runs a stream against the script until the last answer is given and all is quiet, and then calls inspect.
-func play(t *testing.T, l *ledger, options reflector.Options, steps []step, inspect func(t *testing.T, s *script)) {
-	t.Helper()
-	playObserved(t, l, options, &quietObserver{}, steps, inspect)
+// scripted is a stream that is played against a script.
+type scripted struct {
+	name    string
+	log     *ledger                    // nil: a new one
+	stream  *change.Stream             // nil: of all ConfigMaps
+	options func(o *reflector.Options) // changes plain(), or is nil
+	steps   []step
+	want    string                        // what outcome returns in the end, or "" if inspect knows
+	reports string                        // a part of each error that is reported
+	inspect func(t *testing.T, s *script) // demands more, or is nil
 }
 
-// playEvents is for a stream of Events.
-func playEvents(t *testing.T, l *ledger, steps []step, inspect func(t *testing.T, s *script)) {
-	t.Helper()
-	playStream(t, l, change.NewStream(eventsResource, "", "", ""), plain(), &quietObserver{}, steps, inspect)
+func playAll(t *testing.T, all []scripted) {
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) { play(t, c) })
+	}
 }
 
-func playObserved(t *testing.T, l *ledger, options reflector.Options, o reflector.Observer, steps []step, inspect func(t *testing.T, s *script)) {
-	t.Helper()
-	playStream(t, l, change.NewStream(configMaps, "", "", ""), options, o, steps, inspect)
-}
-
-func playStream(t *testing.T, l *ledger, stream *change.Stream, options reflector.Options, o reflector.Observer, steps []step, inspect func(t *testing.T, s *script)) {
+// play runs a stream against the script until the last answer is given and all is quiet.
+func play(t *testing.T, c scripted) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{steps: steps}
-		l.moved = make(chan struct{}) // the channel belongs to this bubble
-		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, o)
+		s, options := &script{steps: c.steps, log: cmp.Or(c.log, newLedger()), observer: &quietObserver{}}, plain()
+		if c.options != nil {
+			c.options(&options)
+		}
+		s.log.moved = make(chan struct{}) // the channel belongs to this bubble
+		stream := cmp.Or(c.stream, change.NewStream(configMaps, "", "", ""))
+		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, s.log, s.observer)
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
 		_ = stop()
 		s.check(t)
-		if inspect != nil {
-			inspect(t, s)
+		if got := s.outcome(); c.want != "" && got != c.want {
+			t.Errorf("the outcome is %q, want %q", got, c.want)
+		}
+		for _, err := range s.observer.errs {
+			if !strings.Contains(err.Error(), c.reports) {
+				t.Errorf("it reports %q, want %q", err, c.reports)
+			}
+		}
+		if c.inspect != nil {
+			c.inspect(t, s)
 		}
 	})
+}
+
+// outcome describes what is in the log and what a user sees.
+func (s *script) outcome() string {
+	text := s.log.outcome()
+	for _, state := range []change.StreamState{change.StateRefused, change.StateUnsupported} {
+		if s.observer.was(state) {
+			text += fmt.Sprint(", ", state)
+		}
+	}
+	return text
+}
+
+// outcome describes a log: the changes ("?" is inferred), the position, and what else it has.
+func (l *ledger) outcome() string {
+	text := strings.TrimSpace(says(l) + " at " + string(l.position))
+	for _, c := range l.controls {
+		text += ", " + string(c.Type)
+		if c.Objects != nil {
+			text += fmt.Sprint(" ", *c.Objects)
+		}
+		if g := c.Gap; g != nil {
+			text += fmt.Sprintf(" %s-%s %s", g.From, g.To, map[bool]string{true: "complete", false: "incomplete"}[g.Complete])
+			for i, n := range []int{g.Recovered, g.Inferred, g.Created, g.Updated, g.Deleted} {
+				if n > 0 {
+					text += fmt.Sprint(" ", n, []string{" recovered", " inferred", " c", " u", " d"}[i])
+				}
+			}
+		}
+	}
+	if n := len(l.raws); n > 0 {
+		text += fmt.Sprintf(", %d dead letters", n)
+	}
+	return text
 }
 
 // startOn runs a stream of all ConfigMaps until stop is called.
@@ -256,12 +319,10 @@ func says(l *ledger) string {
 	return strings.Join(all, " ")
 }
 
-func expect(t *testing.T, l *ledger, changes string, position change.ResourceVersion) {
+// expect demands changes and a position of a log, whatever else it has.
+func expect(t *testing.T, l *ledger, want string) {
 	t.Helper()
-	if got := says(l); got != changes {
-		t.Errorf("the log says %q, want %q", got, changes)
-	}
-	if l.position != position {
-		t.Errorf("the position is %s, want %s", l.position, position)
+	if got, _, _ := strings.Cut(l.outcome(), ", "); got != want {
+		t.Errorf("the log says %q, want %q", got, want)
 	}
 }

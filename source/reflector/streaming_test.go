@@ -19,12 +19,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// streamingPlain are the options of scripted tests whose lists are streaming lists.
-func streamingPlain() reflector.Options {
-	o := plain()
-	o.Streaming = reflector.NewStreamingLists(true)
-	return o
-}
+func streamingLists(o *reflector.Options) { o.Streaming = reflector.NewStreamingLists(true) }
 
 const streamed = "watch match=NotOlderThan initial=true"
 
@@ -33,31 +28,53 @@ func initialEnd(version string) string {
 	return strings.Replace(bookmark(version), `"}}}`, `","annotations":{"k8s.io/initial-events-end":"true"}}}}`, 1)
 }
 
-// A streaming list comes in any order, with changes in between, and goes on as the watch.
-func TestAStreamingListGoesOnAsTheWatch(t *testing.T) {
-	l := newLedger()
-	play(t, l, streamingPlain(), []step{{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") +
-		added("d d 170") + deleted("d d 180") + initialEnd("200") + modified("b b 210") + bookmark("250"), hang: true}},
-		func(t *testing.T, _ *script) {
-			expect(t, l, "r c@30 r a@10 r b@20 u a@160? r d@170 d d@170? u b@210", "250")
-			if c := l.controls; len(c) != 2 || c[0].Type != change.ControlSnapshotBegin || c[1].Type != change.ControlSnapshotEnd || *c[1].Objects != 3 {
-				t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
-			}
-		})
-}
-
-// After a 410 a streaming list has the effect of pages. What differs is emitted. A name that has another uid is deleted before it is
-// created. What the list does not have is deleted at its end.
-func TestAStreamingListFindsWhatAWatchMissed(t *testing.T) {
-	l := resumed("100", "a a 10", "b b 20", "c c 99", "e e 30")
-	play(t, l, streamingPlain(), steps(holds("100", "c c 99"), expired("100"), []step{
-		{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), hang: true}}),
-		func(t *testing.T, _ *script) {
-			expect(t, l, "d e@30? c e@140? u c@150? d b@20?", "200")
-			if g := onlyGap(t, l); g.From != "100" || g.To != "200" || g.Created != 1 || g.Updated != 1 || g.Deleted != 2 {
-				t.Errorf("gap record %+v", g)
-			}
-		})
+func TestStreamingLists(t *testing.T) {
+	whole := step{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true}
+	playAll(t, []scripted{
+		{name: "comes in any order, with changes in between, and goes on as the watch", options: streamingLists, steps: []step{{want: streamed,
+			body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") + added("d d 170") + deleted("d d 180") +
+				initialEnd("200") + modified("b b 210") + bookmark("250"), hang: true}},
+			want: "r c@30 r a@10 r b@20 u a@160? r d@170 d d@170? u b@210 at 250, snapshot-begin, snapshot-end 3"},
+		// What differs is emitted. A name that has another uid is deleted before it is created. What the list does not have is deleted at its
+		// end.
+		{name: "has the effect of pages after a 410", log: resumed("100", "a a 10", "b b 20", "c c 99", "e e 30"), options: streamingLists,
+			steps: steps(holds("100", "c c 99"), expired("100"), []step{
+				{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), hang: true}}),
+			want: "d e@30? c e@140? u c@150? d b@20? at 200, gap 100-200 incomplete 4 inferred 1 c 1 u 2 d"},
+		// Nothing was emitted of it, nothing is deleted, and the history is verified.
+		{name: "ends older than the log", log: resumed("100", "a a 99", "b b 20"), options: streamingLists, steps: steps(holds("100", "a a 99"),
+			expired("100"), []step{{want: streamed, body: added("a a 99") + initialEnd("90"), hang: true}}, holds("100", "a a 99"),
+			[]step{{want: "watch rv=100", hang: true}}), want: "at 100"},
+		{name: "is cut in the middle of the first snapshot, and goes on in pages", options: streamingLists, steps: []step{
+			{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20")[:80], cut: true},
+			{want: "list limit=2", body: listed("200", "next", "a a 10", "b b 20")},
+			{want: "list continue=next limit=2", cut: true},
+			{want: "list continue=next limit=2", body: listed("200", "", "d d 40")},
+			{want: "watch rv=200", hang: true},
+		}, want: "r c@30 r a@10 r b@20 r d@40 d c@30? at 200, snapshot-begin, snapshot-end 3"},
+		// A list that an earlier process interrupted, or that follows a restore of etcd, is read in pages. A streaming list could not be
+		// distinguished from one of an older state.
+		{name: "does not follow an interrupted list", log: resumed("", "a a 10", "c c 30"), options: streamingLists, steps: []step{
+			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
+			{want: "watch rv=200", hang: true},
+		}, want: "r b@20 at 200, snapshot-begin, snapshot-end 3"},
+		{name: "does not follow a restore", log: resumed("1000", "a a 10", "b b 980"), options: streamingLists, steps: []step{
+			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
+			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
+			{want: "list limit=2", body: listed("905", "", "a a 10", "b b 880")},
+			{want: "watch rv=905", hang: true},
+		}, want: "u b@880? at 905, gap 1000-905 incomplete 1 inferred 1 u"},
+		// They exist nevertheless.
+		{name: "has an object that can't be read", log: resumed("100", "a a 10", "b b 20", "c c 30"), options: streamingLists,
+			steps: steps(holds("100", "c c 30"), expired("100"), []step{{want: streamed, hang: true,
+				body: added("a a 10") + strings.Replace(added("x x 150"), `"name"`, `"y"`, 1) + initialEnd("200")}}), want: "at 200, gap 100-200 incomplete, 1 dead letters"},
+		// Their watch is short, since it has no bookmarks, so it is not the one that a streaming list has begun with.
+		{name: "is followed by another watch if it is of Events", stream: change.NewStream(eventsResource, "", "", ""), options: streamingLists,
+			steps: []step{whole, {want: "watch rv=200", hang: true}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
+		{name: "of metadata, with selectors", stream: change.NewStream(configMaps, "", "app=a", "metadata.name!=x"),
+			options: func(o *reflector.Options) { streamingLists(o); o.MetadataOnly = true }, steps: []step{{hang: true, body: whole.body,
+				want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a"}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
+	})
 }
 
 // Whatever a server sends in the place of a streaming list, pages follow, and no deletion is inferred from it. Where the server has no
@@ -91,26 +108,23 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 		"an older deletion":          {step{body: deleted("c c 98") + initialEnd("200"), hang: true}, false, 0},
 		"a deletion without a name":  {step{body: strings.Replace(deleted("c c 150"), `"name"`, `"x"`, 1), hang: true}, false, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l, o := resumed("100", "a a 10", "b b 20", "c c 99"), streamingPlain()
-			o.WatchTimeout = 4 * time.Second
-			c.answer.want = streamed
-			next := []step{{want: streamed, body: added("a a 10") + added("c c 199") + added("b b 20") + initialEnd("300"), hang: true}}
-			if c.refused {
-				next = []step{{want: "list limit=2", body: listed("300", "", "a a 10", "b b 20", "c c 199")}, {want: "watch rv=300", hang: true}}
-			}
-			play(t, l, o, steps(holds("100", "c c 99"), expired("100"), one(c.answer), []step{
-				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 199")},
-				{want: "watch rv=200", status: 410, body: gone("")},
-			}, next), func(t *testing.T, s *script) {
+		c.answer.want = streamed
+		next := []step{{want: streamed, body: added("a a 10") + added("c c 199") + added("b b 20") + initialEnd("300"), hang: true}}
+		if c.refused {
+			next = []step{{want: "list limit=2", body: listed("300", "", "a a 10", "b b 20", "c c 199")}, {want: "watch rv=300", hang: true}}
+		}
+		playAll(t, []scripted{{name: name, log: resumed("100", "a a 10", "b b 20", "c c 99"),
+			options: func(o *reflector.Options) { streamingLists(o); o.WatchTimeout = 4 * time.Second },
+			steps: steps(holds("100", "c c 99"), expired("100"), one(c.answer), []step{
+				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 199")}}, expired("200"), next),
+			inspect: func(t *testing.T, s *script) {
 				if c.after > 0 && s.wait(4) != c.after {
 					t.Errorf("pages were read after %s, want %s", s.wait(4), c.after)
 				}
-				if got := says(l); strings.Contains(got, "d ") || !strings.HasSuffix(got, "u c@199?") || l.position != "300" {
-					t.Errorf("the log says %q, at %s", got, l.position)
+				if got := says(s.log); strings.Contains(got, "d ") || !strings.HasSuffix(got, "u c@199?") || s.log.position != "300" {
+					t.Errorf("the log says %q, at %s", got, s.log.position)
 				}
-			})
-		})
+			}}})
 	}
 }
 
@@ -118,17 +132,16 @@ func TestWithoutAStreamingListPagesAreRead(t *testing.T) {
 // do.
 func TestObjectsThatAreCreatedDoNotExtendAStreamingList(t *testing.T) {
 	created := func(n int) string { return added(fmt.Sprintf("n%d %c %d", n, 'a'+n%26, 200+n)) }
-	l := newLedger()
-	play(t, l, streamingPlain(), []step{
+	play(t, scripted{options: streamingLists, steps: []step{
 		{want: streamed, drips: created},
 		{want: "list metadata limit=1", body: listed("201", "", "n1 b 201")},
 		{want: "list limit=2", body: listed("220", "", "n0 a 200", "n1 b 201")},
 		{want: "watch rv=220", hang: true},
-	}, func(t *testing.T, s *script) {
+	}, inspect: func(t *testing.T, s *script) {
 		if took := s.times[2].Sub(s.times[0]); took > 30*time.Second {
 			t.Errorf("pages were read after %s", took)
 		}
-	})
+	}})
 	old := func(n int) string {
 		switch {
 		case n < 100:
@@ -138,82 +151,13 @@ func TestObjectsThatAreCreatedDoNotExtendAStreamingList(t *testing.T) {
 		}
 		return errorEvent(gone(""))
 	}
-	l, o := newLedger(), streamingPlain()
-	o.WatchTimeout = time.Hour
-	play(t, l, o, []step{{want: streamed, drips: old}, {want: "list metadata limit=1", body: listed("250", "", "n000 a 10")},
-		{want: streamed, hang: true}}, func(t *testing.T, s *script) {
-		if len(l.changes) != 100 || l.position != "300" {
-			t.Errorf("%d changes, position %s, want 100 at 300", len(l.changes), l.position)
-		}
-	})
-}
-
-// A streaming list that ends older than the log: nothing was emitted of it, nothing is deleted, and the history is verified.
-func TestAStaleStreamingListIsNotEmitted(t *testing.T) {
-	l, newest := resumed("100", "a a 99", "b b 20"), "a a 99"
-	play(t, l, streamingPlain(), steps(holds("100", newest), expired("100"), []step{
-		{want: streamed, body: added("a a 99") + initialEnd("90"), hang: true},
-	}, holds("100", newest), []step{{want: "watch rv=100", hang: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
-}
-
-// A first snapshot that is cut in the middle goes on in pages. It is one snapshot, and tells no object twice.
-func TestAStreamingListThatIsCutGoesOnInPages(t *testing.T) {
-	l := newLedger()
-	play(t, l, streamingPlain(), []step{
-		{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20")[:80], cut: true},
-		{want: "list limit=2", body: listed("200", "next", "a a 10", "b b 20")},
-		{want: "list continue=next limit=2", cut: true},
-		{want: "list continue=next limit=2", body: listed("200", "", "d d 40")},
-		{want: "watch rv=200", hang: true},
-	}, func(t *testing.T, _ *script) {
-		expect(t, l, "r c@30 r a@10 r b@20 r d@40 d c@30?", "200")
-		if c := l.controls; len(c) != 2 || *c[1].Objects != 3 {
-			t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
-		}
-	})
-}
-
-// A list that an earlier process interrupted, or that follows a restore of etcd, is read in pages. A streaming list could not be
-// distinguished from one of an older state.
-func TestPagesFollowWhatIsAheadOfTheServer(t *testing.T) {
-	t.Run("an interrupted list", func(t *testing.T) {
-		l := resumed("", "a a 10", "c c 30")
-		play(t, l, streamingPlain(), []step{
-			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
-			{want: "watch rv=200", hang: true},
-		}, func(t *testing.T, _ *script) { expect(t, l, "r b@20", "200") })
-	})
-	t.Run("a restore", func(t *testing.T) {
-		l := resumed("1000", "a a 10", "b b 980")
-		play(t, l, streamingPlain(), []step{
-			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
-			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
-			{want: "list limit=2", body: listed("905", "", "a a 10", "b b 880")},
-			{want: "watch rv=905", hang: true},
-		}, func(t *testing.T, _ *script) { expect(t, l, "u b@880?", "905") })
-	})
-}
-
-// Objects and deletions of a streaming list that can't be read exist nevertheless.
-func TestWhatCantBeReadOfAStreamingListIsNotDeleted(t *testing.T) {
-	l := resumed("100", "a a 10", "b b 20", "c c 30")
-	nameless := strings.Replace(added("x x 150"), `"name"`, `"y"`, 1)
-	play(t, l, streamingPlain(), steps(holds("100", "c c 30"), expired("100"), []step{
-		{want: streamed, body: added("a a 10") + nameless + initialEnd("200"), hang: true}}),
-		func(t *testing.T, _ *script) {
-			if expect(t, l, "", "200"); len(l.raws) != 1 {
-				t.Errorf("%d dead letters, want 1", len(l.raws))
+	play(t, scripted{options: func(o *reflector.Options) { streamingLists(o); o.WatchTimeout = time.Hour }, steps: []step{
+		{want: streamed, drips: old}, {want: "list metadata limit=1", body: listed("250", "", "n000 a 10")}, {want: streamed, hang: true}},
+		inspect: func(t *testing.T, s *script) {
+			if len(s.log.changes) != 100 || s.log.position != "300" {
+				t.Errorf("%d changes, position %s, want 100 at 300", len(s.log.changes), s.log.position)
 			}
-		})
-}
-
-// The watch of Events is short, since it has no bookmarks, so it is not the one that a streaming list has begun with.
-func TestAStreamingListOfEventsIsFollowedByAnotherWatch(t *testing.T) {
-	l := newLedger()
-	playStream(t, l, change.NewStream(eventsResource, "", "", ""), streamingPlain(), &quietObserver{}, []step{
-		{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true},
-		{want: "watch rv=200", hang: true},
-	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+		}})
 }
 
 // Half an hour after it was refused a streaming list is asked for again.
@@ -222,13 +166,11 @@ func TestAStreamingListIsAskedForAgain(t *testing.T) {
 		29 * time.Minute: {{want: "list limit=2", body: listed("300", "", "a a 10")}, {want: "watch rv=300", hang: true}},
 		31 * time.Minute: {{want: streamed, body: added("a a 10") + initialEnd("300"), hang: true}},
 	} {
-		l, o := newLedger(), streamingPlain()
-		o.Quiet = time.Hour
-		play(t, l, o, append([]step{
+		play(t, scripted{options: func(o *reflector.Options) { streamingLists(o); o.Quiet = time.Hour }, steps: append([]step{
 			{want: streamed, status: 422, body: failure(422, "Invalid")},
 			{want: "list limit=2", body: listed("200", "", "a a 10")},
 			{want: "watch rv=200", body: bookmark("210"), lasts: lasts, later: errorEvent(gone(""))},
-		}, again...), func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
+		}, again...), want: "r a@10 at 300, snapshot-begin, snapshot-end 1, gap 210-300 incomplete"})
 	}
 }
 
@@ -250,7 +192,9 @@ func TestWhatFollowsAStreamingListMayHaveWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: []step{{want: streamed, body: added("a a 10"), lasts: 5 * time.Second, later: initialEnd("200") + added("b b 201"), hang: true}}}
 		l, began := &behind{newLedger(), map[string]time.Time{}}, time.Now()
-		runFor(t, s, l, configMaps, streamingPlain())
+		o := plain()
+		streamingLists(&o)
+		runFor(t, s, l, configMaps, o)
 		if !l.since["a"].IsZero() || !l.since["b"].Equal(began) {
 			t.Errorf("waited since %v; want a not to have waited, and b since %s", l.since, began)
 		}
@@ -291,7 +235,7 @@ func TestListsOfAFarServerAreStreamingLists(t *testing.T) {
 				o.Streaming = reflector.NewStreamingLists(false)
 				runFor(t, identified{s, c.trip}, l, c.resource, o)
 				s.check(t)
-				expect(t, l, "r a@10", "200")
+				expect(t, l, "r a@10 at 200")
 			})
 		})
 	}
@@ -318,14 +262,6 @@ func runFor(t *testing.T, api http.RoundTripper, l interface {
 	<-done
 }
 
-func TestStreamingListsOfMetadataAndSelectors(t *testing.T) {
-	l, o := newLedger(), streamingPlain()
-	o.MetadataOnly = true
-	playStream(t, l, change.NewStream(configMaps, "", "app=a", "metadata.name!=x"), o, &quietObserver{}, []step{
-		{want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a", body: added("a a 10") + initialEnd("200"), hang: true},
-	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
-}
-
 // The watch of a streaming list ends as another watch does.
 func TestTheWatchOfAStreamingListEnds(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -338,15 +274,12 @@ func TestTheWatchOfAStreamingListEnds(t *testing.T) {
 		"timeout": {step{lasts: 161 * time.Second}, []step{{want: "watch rv=210", hang: true}}},
 		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", hang: true}})},
 	} {
-		t.Run(name, func(t *testing.T) {
-			l, o := newLedger(), streamingPlain()
-			o.WatchTimeout = 80 * time.Second
-			c.end.want, c.end.body = streamed, added("a a 10")+initialEnd("200")+bookmark("210")
-			play(t, l, o, append(one(c.end), c.after...), func(t *testing.T, _ *script) {
-				if l.position < "210" || strings.Contains(says(l), "d ") {
-					t.Errorf("the log says %q, at %s", says(l), l.position)
+		c.end.want, c.end.body = streamed, added("a a 10")+initialEnd("200")+bookmark("210")
+		playAll(t, []scripted{{name: name, options: func(o *reflector.Options) { streamingLists(o); o.WatchTimeout = 80 * time.Second },
+			steps: append(one(c.end), c.after...), inspect: func(t *testing.T, s *script) {
+				if s.log.position < "210" || strings.Contains(says(s.log), "d ") {
+					t.Errorf("the log says %q, at %s", says(s.log), s.log.position)
 				}
-			})
-		})
+			}}})
 	}
 }
