@@ -75,34 +75,38 @@ func TestEmptyWatches(t *testing.T) {
 	shows := steps(quietly("100", b), []step{differs, {want: "list metadata continue=next limit=2", body: listed("200", "", "c c 150")}}, holds("100", b))
 	events := change.NewStream(eventsResource, "", "", "")
 	playAll(t, []scripted{
-		{name: "the position moves only once another watch confirms it", log: resumed("100", a, b), steps: steps(quietly("100", b), []step{
-			both("200").where("100"), emptyWatch("100"), both("300").where("200"), emptyWatch("200"), both("400"),
-			{want: "watch rv=300", hang: true},
-		}), want: "at 300"},
+		{name: "the position moves only once another watch confirms it", log: resumed("100", a, b),
+			steps: steps(quietly("100", b), []step{
+				both("200").where("100"), emptyWatch("100"), both("300").where("200"), emptyWatch("200"), both("400"),
+				{want: "watch rv=300", hang: true},
+			}), want: "at 300"},
 		// The stream knows that Events have no bookmarks. So the list is made while the watch is open, and the next watch begins at the list.
 		// The server may compact what is before that.
-		{name: "Events are compared while their watch is open", log: resumed("100", a), stream: events, steps: steps(holds("100", a), []step{
-			emptyWatch("100"), unchanged("200"), emptyWatch("200").where("200"), unchanged("300"),
-			{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and nothing more
-			{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
-			{want: "watch rv=400", body: deleted("x x 420"), hang: true},
-		}), want: "c x@310 d x@420 at 400"}, // the position waits: more may have expired at 420
+		{name: "Events are compared while their watch is open", log: resumed("100", a), stream: events,
+			steps: steps(holds("100", a), []step{
+				emptyWatch("100"), unchanged("200"), emptyWatch("200").where("200"), unchanged("300"),
+				{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and nothing more
+				{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
+				{want: "watch rv=400", body: deleted("x x 420"), hang: true},
+			}), want: "c x@310 d x@420 at 400"}, // the position waits: more may have expired at 420
 		// The watch has one more timeout to deliver what the list shows. If it does not, there is a gap.
-		{name: "an open watch of Events does not deliver what a list shows", log: resumed("100", a), stream: events, steps: steps(holds("100", a), []step{
-			emptyWatch("100"), {want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}, emptyWatch("100"),
-			{want: "list limit=2", body: listed("300", "", a, "b b 150")},
-			{want: "watch rv=300", hang: true},
-		}), want: "c b@150? at 300, gap 100-300 incomplete 1 inferred 1 c"},
+		{name: "an open watch of Events does not deliver what a list shows", log: resumed("100", a), stream: events,
+			steps: steps(holds("100", a), []step{
+				emptyWatch("100"), {want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}, emptyWatch("100"),
+				{want: "list limit=2", body: listed("300", "", a, "b b 150")},
+				{want: "watch rv=300", hang: true},
+			}), want: "c b@150? at 300, gap 100-300 incomplete 1 inferred 1 c"},
 		// An object that was created and deleted before the list is not in it: the watch after it must still deliver it.
 		{name: "what came and went before the list is emitted", log: resumed("100", a, b), steps: steps(quietly("100", b), []step{
 			both("200"), {want: "watch rv=100", body: added("x x 150") + deleted("x x 160"), hang: true},
 		}), want: "c x@150 d x@160 at 160"},
 		{name: "a list shows what the watch delivers then", log: resumed("100", a, b), steps: steps(shows,
 			one(step{want: "watch rv=100", body: added("c c 150"), hang: true})), want: "c c@150 at 150"},
-		{name: "a list shows what the watch does not deliver", log: resumed("100", a, b), steps: steps(shows, []step{emptyWatch("100"),
-			{want: "list limit=2", body: listed("300", "next", a, "b b 170")},
-			{want: "list continue=next limit=2", body: listed("300", "", "c c 150")},
-			{want: "watch rv=300", hang: true}}), want: "u b@170? c c@150? at 300, gap 100-300 incomplete 2 inferred 1 c 1 u"},
+		{name: "a list shows what the watch does not deliver", log: resumed("100", a, b),
+			steps: steps(shows, []step{emptyWatch("100"),
+				{want: "list limit=2", body: listed("300", "next", a, "b b 170")},
+				{want: "list continue=next limit=2", body: listed("300", "", "c c 150")},
+				{want: "watch rv=300", hang: true}}), want: "u b@170? c c@150? at 300, gap 100-300 incomplete 2 inferred 1 c 1 u"},
 	})
 }
 
@@ -133,9 +137,12 @@ func TestA410WhereNothingHappenedSinceIsNoGap(t *testing.T) {
 	end := one(step{want: "watch rv=100", body: modified("a a 101"), hang: true})
 	held, same := holds("100", "a a 99"), listed("100", "", "a a 99") // a recovery looks first whether it is the same history
 	playAll(t, []scripted{
-		{name: "compared", log: resumed("100", "a a 99"), steps: steps(held, expired("100"), one(step{want: "list limit=2", body: same}), end),
-			want: "u a@101 at 101"},
-		{name: "recovered", log: resumed("100", "a a 99"), options: func(o *reflector.Options) { o.Recovery = testOptions().Recovery },
-			steps: steps(held, expired("100"), held[1:], one(step{want: "list metadata limit=2", body: same}), end), want: "u a@101 at 101"},
+		{name: "compared", log: resumed("100", "a a 99"),
+			steps: steps(held, expired("100"), one(step{want: "list limit=2", body: same}), end),
+			want:  "u a@101 at 101"},
+		{name: "recovered", log: resumed("100", "a a 99"),
+			options: func(o *reflector.Options) { o.Recovery = testOptions().Recovery },
+			steps:   steps(held, expired("100"), held[1:], one(step{want: "list metadata limit=2", body: same}), end),
+			want:    "u a@101 at 101"},
 	})
 }

@@ -61,21 +61,29 @@ func TestLists(t *testing.T) {
 				{want: "list metadata rv=290 match=Exact fields=metadata.name=n", body: listed("290", "", "n n 290")},
 				{want: "watch rv=235", body: deleted("x x 240") + deleted("o o 250") + modified("m m 260") + deleted("z z 270") +
 					added("z q 280") + deleted("z q 285") + added("n n 290") + bookmark("300") + modified("n n 320"), hang: true},
-			}), want: "u a@60? c m@260? c n@290? u x@220 c o@230 d x@240 d o@250 d z@270 c z@280 d z@285 d y@22? u n@320 at 320, gap 50-300 incomplete 4 inferred 2 c 1 u 1 d"},
-		{name: "a crash while catching up", log: crashed, steps: steps(holds("100", "x x 21"), expired("50"), inconsistentList(), []step{
-			{want: "watch rv=200", body: modified("x x 220") + deleted("x x 240") + bookmark("250"), hang: true},
-		}), want: "c m@260? u x@220 d x@240 at 50"},
-		{name: "and what follows it", log: crashed, steps: steps(holds("310", "m m 260"), again), want: "c m@260? u x@220 d x@240 at 400, gap 50-400 incomplete"},
+			}),
+			want: "u a@60? c m@260? c n@290? u x@220 c o@230 d x@240 d o@250 d z@270 c z@280 d z@285 d y@22? u n@320 at 320, gap 50-300 incomplete 4 inferred 2 c 1 u 1 d"},
+		{name: "a crash while catching up", log: crashed,
+			steps: steps(holds("100", "x x 21"), expired("50"), inconsistentList(), []step{
+				{want: "watch rv=200", body: modified("x x 220") + deleted("x x 240") + bookmark("250"), hang: true},
+			}), want: "c m@260? u x@220 d x@240 at 50"},
+		{name: "and what follows it", log: crashed, steps: steps(holds("310", "m m 260"), again),
+			want: "c m@260? u x@220 d x@240 at 400, gap 50-400 incomplete"},
 		// A list that begins again, and is then older than the log, leaves the stream where the log is complete. Neither the deletions that
 		// no watch has shown nor the gap record are lost.
 		{name: "a stale list while catching up", log: resumed("50", "a a 10", "y y 22"),
 			steps: steps(holds("100", "y y 22"), expired("50"), inconsistentList(), expired("200"), []step{
-				{want: "list limit=2", body: listed("40", "", "y y 22")}}, holds("310", "m m 260"), again), want: "c m@260? d y@22? at 400, gap 50-400 incomplete 1 inferred 1 d"},
+				{want: "list limit=2", body: listed("40", "", "y y 22")}}, holds("310", "m m 260"), again),
+			want: "c m@260? d y@22? at 400, gap 50-400 incomplete 1 inferred 1 d"},
 		{name: "a list that can't be caught up with, since its watch expires, begins again", log: resumed("50", "a a 10"),
-			options: func(o *reflector.Options) { o.FreshTries = 1 }, steps: steps(holds("100", "a a 10"), expired("50"), expired("50"),
-				inconsistentList(), expired("200"), expired("200"), again), want: "c m@260? at 400, gap 50-400 incomplete 1 inferred 1 c"},
-		{name: "or is empty", log: resumed("50", "a a 10"), steps: steps(holds("100", "a a 10"), expired("50"), inconsistentList(),
-			one(emptyWatch("200")), holds("310", "m m 260"), one(emptyWatch("200")), again), want: "c m@260? at 400, gap 50-400 incomplete 1 inferred 1 c"},
+			options: func(o *reflector.Options) { o.FreshTries = 1 },
+			steps: steps(holds("100", "a a 10"), expired("50"), expired("50"),
+				inconsistentList(), expired("200"), expired("200"), again),
+			want: "c m@260? at 400, gap 50-400 incomplete 1 inferred 1 c"},
+		{name: "or is empty", log: resumed("50", "a a 10"),
+			steps: steps(holds("100", "a a 10"), expired("50"), inconsistentList(),
+				one(emptyWatch("200")), holds("310", "m m 260"), one(emptyWatch("200")), again),
+			want: "c m@260? at 400, gap 50-400 incomplete 1 inferred 1 c"},
 		{name: "a page that fails is read again", steps: []step{
 			{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")},
 			{want: "list continue=next limit=2", body: listed("100", "more", "c c 30", "d d 40")[:300], cut: true},

@@ -48,11 +48,13 @@ func TestWatch410ComparesAList(t *testing.T) {
 		"after events":   {step{body: modified("a a 101") + errorEvent(gone(""))}, "u a@101 c c@150? d b@90? at 200, gap 101-200 incomplete 2 inferred 1 c 1 d"},
 	} {
 		c.answer.want = "watch rv=100"
-		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99", "b b 90"), steps: steps(holds("100", "a a 99"), []step{c.answer,
-			{want: "list limit=2", body: listed("200", "", "a a 101", "c c 150")},
-			{want: "watch rv=200", hang: true}}), want: c.want}})
+		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99", "b b 90"),
+			steps: steps(holds("100", "a a 99"), []step{c.answer,
+				{want: "list limit=2", body: listed("200", "", "a a 101", "c c 150")},
+				{want: "watch rv=200", hang: true}}), want: c.want}})
 	}
-	playAll(t, []scripted{{name: "after fresh connections", log: resumed("100", "a a 99"), options: func(o *reflector.Options) { o.FreshTries = 2 },
+	playAll(t, []scripted{{name: "after fresh connections", log: resumed("100", "a a 99"),
+		options: func(o *reflector.Options) { o.FreshTries = 2 },
 		steps: steps(holds("100", "a a 99"), expired("100"), []step{
 			{want: "watch rv=100", body: errorEvent(gone(""))},
 			{want: "watch rv=100", body: modified("a a 101"), hang: true},
@@ -101,8 +103,9 @@ func TestWhatIsNotKnownIsTolerated(t *testing.T) {
 		}, holds("10000000000000000000000003", "a a 10000000000000000000"), one(step{want: "watch rv=10000000000000000000000002", hang: true})),
 			want: "r a@10000000000000000000 r b@9 u b@" + more + " d b@10000000000000000000000001 at 10000000000000000000000002, " +
 				"snapshot-begin, snapshot-end 2"},
-		{name: "unknown types and members", log: resumed("100", "a a 99"), steps: steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
-			body: `{"type":"SOMETHING","object":{"x":1}}` + "\n\n" + odd + `{"object":{},"type":"BOOKMARK2"}` + "\n" + modified("a a 103")}}),
+		{name: "unknown types and members", log: resumed("100", "a a 99"),
+			steps: steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
+				body: `{"type":"SOMETHING","object":{"x":1}}` + "\n\n" + odd + `{"object":{},"type":"BOOKMARK2"}` + "\n" + modified("a a 103")}}),
 			want: "u a@102 u a@103 at 103"},
 	})
 }
@@ -121,13 +124,14 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 		`{"type":"BOOKMARK","object":{"metadata":{}}}`,
 	}
 	play(t, scripted{log: resumed("100", "a a 99"), steps: steps(holds("100", "a a 99"), []step{{want: "watch rv=100", hang: true,
-		body: strings.Join(bad, "\n") + "\n" + modified("a a 102")}}), want: "u a@102 at 102, 10 dead letters", inspect: func(t *testing.T, s *script) {
-		for i, b := range bad {
-			if got := s.log.raws[i]; string(got.Bytes) != b || got.Reason == "" {
-				t.Fatalf("dead letter %d is not %.200s: %.500v", i, b, got)
+		body: strings.Join(bad, "\n") + "\n" + modified("a a 102")}}), want: "u a@102 at 102, 10 dead letters",
+		inspect: func(t *testing.T, s *script) {
+			for i, b := range bad {
+				if got := s.log.raws[i]; string(got.Bytes) != b || got.Reason == "" {
+					t.Fatalf("dead letter %d is not %.200s: %.500v", i, b, got)
+				}
 			}
-		}
-	}})
+		}})
 }
 
 // A deletion can't be read, so the server's present state shows which object was deleted.
@@ -141,11 +145,13 @@ func TestADeletionThatCantBeReadIsFoundByAList(t *testing.T) {
 		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99", "b b 90"), steps: steps(holds("100", "a a 99"), []step{
 			{want: "watch rv=100", body: modified("a a 101") + bad + "\n", hang: true},
 			{want: "list limit=2", body: listed("200", "", "a a 101")},
-			{want: "watch rv=200", hang: true}}), want: "u a@101 d b@90? at 200, gap 101-200 incomplete 1 inferred 1 d, 1 dead letters"}})
+			{want: "watch rv=200", hang: true}}),
+			want: "u a@101 d b@90? at 200, gap 101-200 incomplete 1 inferred 1 d, 1 dead letters"}})
 	}
-	playAll(t, []scripted{{name: "of an object that the log does not have", log: resumed("100", "a a 99"), steps: steps(holds("100", "a a 99"),
-		[]step{{want: "watch rv=100", hang: true,
-			body: `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"other"}}}` + "\n" + modified("a a 101")}}),
+	playAll(t, []scripted{{name: "of an object that the log does not have", log: resumed("100", "a a 99"),
+		steps: steps(holds("100", "a a 99"),
+			[]step{{want: "watch rv=100", hang: true,
+				body: `{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"other"}}}` + "\n" + modified("a a 101")}}),
 		want: "u a@101 at 101, 1 dead letters"}})
 }
 
@@ -164,7 +170,8 @@ func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 		late := holds("100", "a a 99")
 		late[0].pause = 100 * time.Millisecond
 		playAll(t, []scripted{{name: name, log: resumed("100", "a a 99"), steps: steps(held, bad, held, bad, late, bad, held,
-			one(step{want: "watch rv=100", body: modified("a a 101"), hang: true})), want: "u a@101 at 101", reports: "no API server",
+			one(step{want: "watch rv=100", body: modified("a a 101"), hang: true})), want: "u a@101 at 101",
+			reports: "no API server",
 			inspect: func(t *testing.T, s *script) {
 				if !s.observer.was(change.StateWaiting) {
 					t.Errorf("states %v", s.observer.states)

@@ -71,12 +71,14 @@ func TestProofs(t *testing.T) {
 	two := digestOf("old a 3", "gone b 4") + `,"masked":true,"older":1`
 	later := func(s step, pause time.Duration) step { s.pause = pause; return s }
 	playAll(t, []scripted{
-		{name: "reads the collection in pages, as it was at the stream's position", log: resumed("10", "a a 5", "b b 6", "c c 7"), options: proving,
+		{name: "reads the collection in pages, as it was at the stream's position", log: resumed("10", "a a 5", "b b 6", "c c 7"),
+			options: proving,
 			steps: append(holds("12", "c c 7"), step{want: "watch rv=10", body: modified("a a 11") + bookmark("12"), hang: true},
 				step{want: "list metadata rv=12 match=Exact limit=2", body: listed("12", "next", "a a 11", "b b 6")},
 				step{want: "list metadata continue=next limit=2", body: listed("12", "", "c c 7")}),
 			inspect: proved(`12 {"result":"equal",` + digestOf("a a 11", "b b 6", "c c 7") + `}`)},
-		{name: "compares objects that differ one by one, once as long as it is the same ones", log: resumed("10", four...), options: proving,
+		{name: "compares objects that differ one by one, once as long as it is the same ones", log: resumed("10", four...),
+			options: proving,
 			steps:   append(holds("10", "other d 6"), open, different, different, different, later(provedAt("10", four...), 50*time.Second)),
 			inspect: proved(differs, differs, `10 {"result":"equal",`+digestOf(four...)+`}`)},
 		// The exporter may know an older version: no difference. The watch waits once for the same objects.
@@ -94,8 +96,9 @@ func TestProofs(t *testing.T) {
 				step{want: different.want, body: `{"kind":"ConfigMapList","metadata":{"resourceVersion":"10"},"items":[`, cut: true},
 				step{want: different.want, body: one}),
 			inspect: proved(`10 {"result":"equal",` + digestOf("a a 5") + `}`)},
-		{name: "a server that ignores Exact", log: resumed("10", "a a 5"), options: proving, steps: append(holds("10", "a a 5"), open,
-			step{want: different.want, body: listed("11", "", "a a 11")}, step{want: different.want, body: listed("12", "", "a a 12")}),
+		{name: "a server that ignores Exact", log: resumed("10", "a a 5"), options: proving,
+			steps: append(holds("10", "a a 5"), open,
+				step{want: different.want, body: listed("11", "", "a a 11")}, step{want: different.want, body: listed("12", "", "a a 12")}),
 			inspect: func(t *testing.T, s *script) {
 				if all := proofs(s.log.controls); len(all) != 1 || all[0].Proof.Result != change.ProofUnsupported {
 					t.Errorf("proofs %+v, want one that says unsupported", all)

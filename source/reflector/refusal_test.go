@@ -13,7 +13,8 @@ func TestARefusalIsReportedOnceAtItsStartAndEnd(t *testing.T) {
 	playAll(t, []scripted{
 		{name: "for long", steps: steps(one(list), refused, held, refused, held, refused, held, refused, held,
 			one(step{want: "watch rv=100", body: modified("a a 101"), hang: true})),
-			want: "r a@10 u a@101 at 101, snapshot-begin, snapshot-end 1, stream-error, stream-recovered, refused", inspect: func(t *testing.T, s *script) {
+			want: "r a@10 u a@101 at 101, snapshot-begin, snapshot-end 1, stream-error, stream-recovered, refused",
+			inspect: func(t *testing.T, s *script) {
 				s.log.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered)
 				for _, c := range s.log.refusals() {
 					if c.Stream != "configmaps" || c.ResourceVersion != "100" || c.SinceMs == 0 || c.Cause == "" {
@@ -21,7 +22,8 @@ func TestARefusalIsReportedOnceAtItsStartAndEnd(t *testing.T) {
 					}
 				}
 			}},
-		{name: "one that passes is not reported", steps: []step{{want: "list limit=2", status: 404, body: failure(404, "NotFound")}, list,
-			{want: "watch rv=100", hang: true}}, want: "r a@10 at 100, snapshot-begin, snapshot-end 1"},
+		{name: "one that passes is not reported",
+			steps: []step{{want: "list limit=2", status: 404, body: failure(404, "NotFound")}, list,
+				{want: "watch rv=100", hang: true}}, want: "r a@10 at 100, snapshot-begin, snapshot-end 1"},
 	})
 }

@@ -31,20 +31,23 @@ func initialEnd(version string) string {
 func TestStreamingLists(t *testing.T) {
 	whole := step{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true}
 	playAll(t, []scripted{
-		{name: "comes in any order, with changes in between, and goes on as the watch", options: streamingLists, steps: []step{{want: streamed,
-			body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") + added("d d 170") + deleted("d d 180") +
-				initialEnd("200") + modified("b b 210") + bookmark("250"), hang: true}},
+		{name: "comes in any order, with changes in between, and goes on as the watch", options: streamingLists,
+			steps: []step{{want: streamed,
+				body: added("c c 30") + added("a a 10") + added("b b 20") + modified("a a 160") + added("d d 170") + deleted("d d 180") +
+					initialEnd("200") + modified("b b 210") + bookmark("250"), hang: true}},
 			want: "r c@30 r a@10 r b@20 u a@160? r d@170 d d@170? u b@210 at 250, snapshot-begin, snapshot-end 3"},
 		// What differs is emitted. A name that has another uid is deleted before it is created. What the list does not have is deleted at its
 		// end.
-		{name: "has the effect of pages after a 410", log: resumed("100", "a a 10", "b b 20", "c c 99", "e e 30"), options: streamingLists,
+		{name: "has the effect of pages after a 410", log: resumed("100", "a a 10", "b b 20", "c c 99", "e e 30"),
+			options: streamingLists,
 			steps: steps(holds("100", "c c 99"), expired("100"), []step{
 				{want: streamed, body: added("e q 140") + added("c c 150") + added("a a 10") + initialEnd("200"), hang: true}}),
 			want: "d e@30? c e@140? u c@150? d b@20? at 200, gap 100-200 incomplete 4 inferred 1 c 1 u 2 d"},
 		// Nothing was emitted of it, nothing is deleted, and the history is verified.
-		{name: "ends older than the log", log: resumed("100", "a a 99", "b b 20"), options: streamingLists, steps: steps(holds("100", "a a 99"),
-			expired("100"), []step{{want: streamed, body: added("a a 99") + initialEnd("90"), hang: true}}, holds("100", "a a 99"),
-			[]step{{want: "watch rv=100", hang: true}}), want: "at 100"},
+		{name: "ends older than the log", log: resumed("100", "a a 99", "b b 20"), options: streamingLists,
+			steps: steps(holds("100", "a a 99"),
+				expired("100"), []step{{want: streamed, body: added("a a 99") + initialEnd("90"), hang: true}}, holds("100", "a a 99"),
+				[]step{{want: "watch rv=100", hang: true}}), want: "at 100"},
 		{name: "is cut in the middle of the first snapshot, and goes on in pages", options: streamingLists, steps: []step{
 			{want: streamed, body: added("c c 30") + added("a a 10") + added("b b 20")[:80], cut: true},
 			{want: "list limit=2", body: listed("200", "next", "a a 10", "b b 20")},
@@ -54,10 +57,11 @@ func TestStreamingLists(t *testing.T) {
 		}, want: "r c@30 r a@10 r b@20 r d@40 d c@30? at 200, snapshot-begin, snapshot-end 3"},
 		// A list that an earlier process interrupted, or that follows a restore of etcd, is read in pages. A streaming list could not be
 		// distinguished from one of an older state.
-		{name: "does not follow an interrupted list", log: resumed("", "a a 10", "c c 30"), options: streamingLists, steps: []step{
-			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
-			{want: "watch rv=200", hang: true},
-		}, want: "r b@20 at 200, snapshot-begin, snapshot-end 3"},
+		{name: "does not follow an interrupted list", log: resumed("", "a a 10", "c c 30"), options: streamingLists,
+			steps: []step{
+				{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20", "c c 30")},
+				{want: "watch rv=200", hang: true},
+			}, want: "r b@20 at 200, snapshot-begin, snapshot-end 3"},
 		{name: "does not follow a restore", log: resumed("1000", "a a 10", "b b 980"), options: streamingLists, steps: []step{
 			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
 			{want: "list metadata limit=1", body: listed("900", "", "a a 10")},
@@ -67,13 +71,17 @@ func TestStreamingLists(t *testing.T) {
 		// They exist nevertheless.
 		{name: "has an object that can't be read", log: resumed("100", "a a 10", "b b 20", "c c 30"), options: streamingLists,
 			steps: steps(holds("100", "c c 30"), expired("100"), []step{{want: streamed, hang: true,
-				body: added("a a 10") + strings.Replace(added("x x 150"), `"name"`, `"y"`, 1) + initialEnd("200")}}), want: "at 200, gap 100-200 incomplete, 1 dead letters"},
+				body: added("a a 10") + strings.Replace(added("x x 150"), `"name"`, `"y"`, 1) + initialEnd("200")}}),
+			want: "at 200, gap 100-200 incomplete, 1 dead letters"},
 		// Their watch is short, since it has no bookmarks, so it is not the one that a streaming list has begun with.
-		{name: "is followed by another watch if it is of Events", stream: change.NewStream(eventsResource, "", "", ""), options: streamingLists,
-			steps: []step{whole, {want: "watch rv=200", hang: true}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
+		{name: "is followed by another watch if it is of Events", stream: change.NewStream(eventsResource, "", "", ""),
+			options: streamingLists,
+			steps:   []step{whole, {want: "watch rv=200", hang: true}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
 		{name: "of metadata, with selectors", stream: change.NewStream(configMaps, "", "app=a", "metadata.name!=x"),
-			options: func(o *reflector.Options) { streamingLists(o); o.MetadataOnly = true }, steps: []step{{hang: true, body: whole.body,
-				want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a"}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
+			options: func(o *reflector.Options) { streamingLists(o); o.MetadataOnly = true },
+			steps: []step{{hang: true, body: whole.body,
+				want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a"}},
+			want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
 	})
 }
 
@@ -275,8 +283,9 @@ func TestTheWatchOfAStreamingListEnds(t *testing.T) {
 		"cut":     {step{cut: true, lasts: time.Second}, steps(holds("210", "a a 10"), []step{{want: "watch rv=210", hang: true}})},
 	} {
 		c.end.want, c.end.body = streamed, added("a a 10")+initialEnd("200")+bookmark("210")
-		playAll(t, []scripted{{name: name, options: func(o *reflector.Options) { streamingLists(o); o.WatchTimeout = 80 * time.Second },
-			steps: append(one(c.end), c.after...), inspect: func(t *testing.T, s *script) {
+		playAll(t, []scripted{{name: name,
+			options: func(o *reflector.Options) { streamingLists(o); o.WatchTimeout = 80 * time.Second },
+			steps:   append(one(c.end), c.after...), inspect: func(t *testing.T, s *script) {
 				if s.log.position < "210" || strings.Contains(says(s.log), "d ") {
 					t.Errorf("the log says %q, at %s", says(s.log), s.log.position)
 				}

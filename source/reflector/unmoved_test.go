@@ -27,8 +27,9 @@ func TestADeletionAtTheObjectsOwnVersion(t *testing.T) {
 		for i := range all {
 			all[i].want = strings.TrimSuffix(all[i].want+" labels="+c.labels, " labels=")
 		}
-		playAll(t, []scripted{{name: c.name, log: resumed("100", "a a 10", "b b 100"), stream: change.NewStream(configMaps, "", c.labels, ""),
-			steps: all, want: c.want}})
+		playAll(t, []scripted{{name: c.name, log: resumed("100", "a a 10", "b b 100"),
+			stream: change.NewStream(configMaps, "", c.labels, ""),
+			steps:  all, want: c.want}})
 	}
 	// A deletion that is older than the log's state of the object: what the API server has decides.
 	for name, event := range map[string]string{"an older version": deleted("a a 10"), "another uid, later": deleted("a x 110")} {
@@ -38,8 +39,9 @@ func TestADeletionAtTheObjectsOwnVersion(t *testing.T) {
 			{want: "watch rv=200", hang: true},
 		}), want: "d a@99? at 200, gap 100-200 incomplete 1 inferred 1 d"}})
 	}
-	playAll(t, []scripted{{name: "in a streaming list", options: streamingLists, steps: []step{{want: streamed, body: added("a a 10") +
-		added("b b 20") + deleted("a a 10") + added("a a 10") + initialEnd("200"), hang: true}},
+	playAll(t, []scripted{{name: "in a streaming list", options: streamingLists,
+		steps: []step{{want: streamed, body: added("a a 10") +
+			added("b b 20") + deleted("a a 10") + added("a a 10") + initialEnd("200"), hang: true}},
 		want: "r a@10 r b@20 d a@10? at 200, snapshot-begin, snapshot-end 1"}})
 }
 

@@ -25,11 +25,13 @@ func TestAResourceWithoutNumericVersionsIsSaidToBeSoOnce(t *testing.T) {
 				{want: "list limit=2", body: listed("300", "", "a a 10")},
 				{want: "watch rv=300", hang: true},
 			}, want: "r a@10 at 300, snapshot-begin, stream-error, snapshot-end 1, stream-recovered, unsupported"},
-			{name: "after a 410, " + name, log: resumed("100", "a a 10", "b b 99"), steps: steps(holds("100", "b b 99"), expired("100"), []step{
-				{want: "list limit=2", body: c.bad},
-				{want: "list limit=2", body: listed("300", "", "a a 10", "b b 99")},
-				{want: "watch rv=300", hang: true},
-			}), want: "at 300, stream-error, gap 100-300 incomplete, stream-recovered, unsupported"}, // b is not taken for deleted
+			{name: "after a 410, " + name, log: resumed("100", "a a 10", "b b 99"),
+				steps: steps(holds("100", "b b 99"), expired("100"), []step{
+					{want: "list limit=2", body: c.bad},
+					{want: "list limit=2", body: listed("300", "", "a a 10", "b b 99")},
+					{want: "watch rv=300", hang: true},
+				}),
+				want: "at 300, stream-error, gap 100-300 incomplete, stream-recovered, unsupported"}, // b is not taken for deleted
 		})
 	}
 	// The list is empty, and all that the watch tells has no version.
@@ -50,5 +52,6 @@ func TestEventsWithoutAVersionAreDeadLettersOnce(t *testing.T) {
 	held, watch := holds("100", "a a 99"), one(step{want: "watch rv=100", body: events, lasts: 5 * time.Second})
 	late := holds("100", "a a 99")
 	late[0].pause = 5 * time.Minute
-	play(t, scripted{log: resumed("100", "a a 99"), steps: steps(held, watch, held, watch, late, watch), want: "at 100, stream-error, stream-recovered, stream-error, 25 dead letters, unsupported"})
+	play(t, scripted{log: resumed("100", "a a 99"), steps: steps(held, watch, held, watch, late, watch),
+		want: "at 100, stream-error, stream-recovered, stream-error, 25 dead letters, unsupported"})
 }
