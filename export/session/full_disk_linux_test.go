@@ -29,9 +29,7 @@ func TestAFullDiskWhenASpoolBegins(t *testing.T) {
 			t.Skipf("this user can't mount a small disk: %v", err)
 		}
 		t.Cleanup(func() { mustDo(t, unix.Unmount(folder, unix.MNT_DETACH)) })
-		m, err := o.begin(t.Context())
-		mustDo(t, err)
-		mustDo(t, o.write(m, 1))
+		o.play("begin, write 1")
 		filler, err := os.Create(filepath.Join(folder, "filler"))
 		mustDo(t, err)
 		n, err := io.Copy(filler, rand.Reader)
@@ -39,19 +37,15 @@ func TestAFullDiskWhenASpoolBegins(t *testing.T) {
 			t.Fatalf("the disk is not full: %v", err)
 		}
 		mustDo(t, errors.Join(filler.Truncate(n-int64(room)<<10), filler.Close()))
-		o.sink.Cut()
-		o.end(m, o.write(m, 2))
-		if m, err = o.begin(t.Context()); err == nil {
-			o.end(m, errOther)
+		o.play("cut, fail 2")
+		if err = o.begin(t.Context()); err == nil {
+			o.end(errOther)
 			t.Errorf("a spool has begun in %d KB", room)
 		}
 		if left, _ := filepath.Glob(filepath.Join(folder, "slot-*")); len(left) > 0 || !sqlitefile.IsFull(err) {
 			t.Errorf("with %d KB it left %v: %v", room, left, err)
 		}
-		mustDo(t, o.sink.Restore())
-		m = o.awaitSink()
-		mustDo(t, o.write(m, 3))
-		o.end(m, errOther)
+		o.play("restore, await, write 3, end")
 		if got := strings.Join(o.names(), " "); got != "p1 p3" && got != "p1 p2 p3" {
 			t.Errorf("with %d KB the log has %s", room, got)
 		}
@@ -67,8 +61,8 @@ func TestTheDiskIsTheLimitOfASpool(t *testing.T) {
 		t.Skipf("this user can't mount a small disk: %v", err)
 	}
 	t.Cleanup(func() { mustDo(t, unix.Unmount(folder, unix.MNT_DETACH)) })
-	m := o.away()
-	s := m.Memory.(*spooling.Memory)
+	o.play(intoSpool)
+	s := o.m.Memory.(*spooling.Memory)
 	if limit := s.Spooled().MaxBytes; limit > 4<<20 {
 		t.Errorf("the limit is %d bytes on a disk of 4 MB", limit)
 	}
@@ -76,7 +70,7 @@ func TestTheDiskIsTheLimitOfASpool(t *testing.T) {
 	if f := s.Spooled(); f.MaxBytes != f.Bytes {
 		t.Errorf("with a full disk %d of %d bytes are in use", f.Bytes, f.MaxBytes)
 	}
-	o.end(m, errOther)
+	o.end(errOther)
 }
 
 // An earlier release left an empty file where a spool could not begin.
@@ -87,51 +81,27 @@ func TestAnEmptyFileIsNoSpool(t *testing.T) {
 	if o.parts.Spools.Has(0) {
 		t.Error("it counts")
 	}
-	m := o.awaitSink()
-	mustDo(t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, o.write(m, 2))
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 3))
-	o.end(m, errOther)
-	mustDo(t, o.sink.Restore())
-	o.end(o.awaitSink(), errOther)
-	if got := strings.Join(o.names(), " "); got != "p1 p2 p3" {
-		t.Errorf("the log has %s", got)
-	}
+	o.play("await, write 1, cut, fail 2, begin, write 3, end, restore, await, end, log p1 p2 p3")
 }
 
 // Another process has the spool open for a moment. The sink gets the spool's batches before later ones.
 func TestASpoolThatIsInUseIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, o.write(m, 2))
-	m, err = o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 3))
-	o.end(m, errOther)
-	mustDo(t, o.sink.Restore())
+	o.play("begin, write 1, cut, fail 2, begin, write 3, end, restore")
 	other, err := o.parts.Spools.Open(t.Context(), 0)
 	mustDo(t, err)
-	if m, err := o.begin(t.Context()); !fault.Is[*fault.InUseError](err) {
+	if err := o.begin(t.Context()); !fault.Is[*fault.InUseError](err) {
 		t.Errorf("it is passed by: %v", err)
-		o.end(m, errOther)
+		o.end(errOther)
 	}
 	other.Close()
 	servers.Await(t, "a session with the sink", func() (bool, error) {
-		m, err := o.begin(context.WithoutCancel(t.Context()))
-		if err != nil {
+		if err := o.begin(context.WithoutCancel(t.Context())); err != nil {
 			return false, err
 		}
-		o.end(m, errOther)
+		o.end(errOther)
 		return !o.parts.Spools.Has(0), nil
 	})
-	if got := strings.Join(o.names(), " "); got != "p1 p2 p3" {
-		t.Errorf("the log has %s", got)
-	}
+	o.play("log p1 p2 p3")
 }

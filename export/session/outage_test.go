@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +38,7 @@ type outage struct {
 	url   string // the sink's, without the proxy
 	slot  *slot
 	state checkpoint.SlotState
+	m     *commit.Opened // the session's
 
 	filter *commit.Filter // decides what the written batches leave out; may be nil
 }
@@ -65,68 +65,93 @@ func newOutage(t *testing.T) *outage {
 // restart forgets what the process knows.
 func (o *outage) restart() { o.slot = newSlot(0, configFor(1), o.parts, nil) }
 
+// play makes the steps of a script: it begins sessions and ends them, writes batches, cuts the sink's connections, and looks into the log.
+func (o *outage) play(script string) {
+	o.t.Helper()
+	for step := range strings.SplitSeq(script, ", ") {
+		var err error
+		word, rest, _ := strings.Cut(step, " ")
+		switch word {
+		case "begin":
+			err = o.begin(o.t.Context())
+		case "await": // a session that writes to the sink
+			o.awaitSink()
+		case "write":
+			err = o.write(rest)
+		case "fail": // a batch, and the session with it
+			o.end(o.write(rest))
+		case "flush":
+			err = o.m.Following.Flush(o.t.Context())
+		case "end":
+			o.end(errOther)
+		case "cut":
+			o.sink.Cut()
+		case "restore":
+			err = o.sink.Restore()
+		case "restart":
+			o.restart()
+		case "log":
+			if got := strings.Join(o.names(), " "); got != rest {
+				o.t.Errorf("the log has %s, want %s", got, rest)
+			}
+		default:
+			o.t.Fatalf("no step is called %s", step)
+		}
+		if err != nil {
+			o.t.Fatalf("%s of %s: %v", step, script, err)
+		}
+	}
+}
+
 // begin begins a session.
-func (o *outage) begin(ctx context.Context) (*commit.Opened, error) {
-	var err error
+func (o *outage) begin(ctx context.Context) (err error) {
 	o.state, err = o.slot.acquire(ctx)
 	mustDo(o.t, err)
 	o.slot.sink = acquired(o.slot.sink, &o.state)
-	m, err := o.slot.openMemory(ctx, &o.state)
+	o.m, err = o.slot.openMemory(ctx, &o.state)
 	o.slot.inventory.Learn(err)
-	return m, err
+	return err
 }
 
 // awaitSink begins sessions until one writes to the sink. Connections that were cut fail once more.
-func (o *outage) awaitSink() (m *commit.Opened) {
+func (o *outage) awaitSink() {
+	o.t.Helper()
 	servers.Await(o.t, "a session with the sink", func() (bool, error) {
-		var err error
-		if m, err = o.begin(o.t.Context()); fault.Is[*sinks.LostTailError](err) {
+		if err := o.begin(o.t.Context()); fault.Is[*sinks.LostTailError](err) {
 			return false, nil // the next session records the loss
 		} else if err != nil {
 			return false, err
 		}
-		_, spools := m.Memory.(*spooling.Memory)
+		_, spools := o.m.Memory.(*spooling.Memory)
 		if spools {
-			o.end(m, errOther)
+			o.end(errOther)
 		}
 		return !spools, nil
 	})
-	return m
 }
 
-// away begins a session with a spool, while the sink is away and has one batch.
-func (o *outage) away() (m *commit.Opened) {
-	o.t.Helper()
-	m, err := o.begin(o.t.Context())
-	mustDo(o.t, err)
-	mustDo(o.t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, errOther)
-	m, err = o.begin(o.t.Context())
-	mustDo(o.t, err)
-	return m
-}
+// intoSpool begins a session with a spool, while the sink is away and has one batch.
+const intoSpool = "begin, write 1, cut, end, begin"
 
 // write commits a batch with one change.
-func (o *outage) write(m *commit.Opened, version int) error {
-	text := fmt.Sprint(version)
+func (o *outage) write(text string) error {
 	c := change.Change{Op: change.Create, Stream: exporttest.Pods, Namespace: "ns", Name: "p" + text, UID: "u" + text, ResourceVersion: change.ResourceVersion(text),
 		After: []byte("{}"), Time: time.Now()}
 	p := change.Position{Stream: exporttest.Pods.ID(), ResourceVersion: c.ResourceVersion, Time: time.Now().UTC()}
-	to := commit.New(&o.slot.Slot, m, o.state.Epoch)
+	to := commit.New(&o.slot.Slot, o.m, o.state.Epoch)
 	to.Filter = o.filter
 	return to.Commit(o.t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{c}},
 		Newest: map[change.StreamID]change.Position{exporttest.Pods.ID(): p}})
 }
 
 // end ends a session with an error.
-func (o *outage) end(m *commit.Opened, err error) {
-	_ = o.slot.finish(o.t.Context(), m.Following, err)
+func (o *outage) end(err error) {
+	_ = o.slot.finish(o.t.Context(), o.m.Following, err)
 	if next, _ := outcomeOf(err, o.slot.sink, false); next == spoolNext {
 		o.slot.sink = failed(o.slot.sink, err)
 	}
 	o.slot.release(o.state.Epoch)
-	m.Log.Close()
+	o.m.Log.Close()
 }
 
 // names returns the objects of the log's changes, in their order.
@@ -164,25 +189,25 @@ var errOther = errors.New("something that has nothing to do with the sink")
 func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		end   func(o *outage, m *commit.Opened) error // ends the session
+		end   func(o *outage) error // ends the session
 		known bool
 		log   string // in the end
 	}{
-		{"another error", func(o *outage, _ *commit.Opened) error { o.sink.Cut(); return errOther }, true, "p1 p3 p4"},
-		{"a batch that does not arrive", func(o *outage, m *commit.Opened) error { o.sink.Cut(); return o.write(m, 2) }, true, "p1 p2 p3 p4"},
-		{"a batch that is fenced", func(o *outage, m *commit.Opened) error {
+		{"another error", func(o *outage) error { o.sink.Cut(); return errOther }, true, "p1 p3 p4"},
+		{"a batch that does not arrive", func(o *outage) error { o.sink.Cut(); return o.write("2") }, true, "p1 p2 p3 p4"},
+		{"a batch that is fenced", func(o *outage) error {
 			defer o.sink.Cut()
 			o.exec(`update kubecdc_log.slots set epoch = epoch + 1`)
-			err := o.write(m, 2)
+			err := o.write("2")
 			o.exec(`update kubecdc_log.slots set epoch = epoch - 1`)
 			return err
 		}, true, "p1 p2 p3 p4"},
-		{"a batch whose answer is lost", func(o *outage, m *commit.Opened) error {
+		{"a batch whose answer is lost", func(o *outage) error {
 			o.log.written = func() error { o.sink.Cut(); o.log.written = nil; return io.ErrUnexpectedEOF }
-			return o.write(m, 2)
+			return o.write("2")
 		}, true, "p1 p2 p3 p4"},
-		{"a kill", func(o *outage, _ *commit.Opened) error { o.sink.Cut(); o.restart(); return errOther }, false, ""},
-		{"another owner", func(o *outage, _ *commit.Opened) error {
+		{"a kill", func(o *outage) error { o.sink.Cut(); o.restart(); return errOther }, false, ""},
+		{"another owner", func(o *outage) error {
 			o.sink.Cut()
 			o.slot.release(o.state.Epoch)
 			_, err := o.parts.Store.Acquire(o.t.Context(), 0, "b", 0)
@@ -192,13 +217,11 @@ func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t)
-			m, err := o.begin(t.Context())
-			mustDo(t, err)
-			mustDo(t, o.write(m, 1))
-			o.end(m, test.end(o, m))
+			o.play("begin, write 1")
+			o.end(test.end(o))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			m, err = o.begin(ctx)
+			err := o.begin(ctx)
 			if !test.known {
 				if err == nil || o.parts.Spools.Has(0) {
 					t.Errorf("a spool has begun, and nobody knows after which batch")
@@ -206,15 +229,7 @@ func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 				return
 			}
 			mustDo(t, err)
-			mustDo(t, o.write(m, 3))
-			o.end(m, errOther)
-			mustDo(t, o.sink.Restore())
-			m = o.awaitSink()
-			mustDo(t, o.write(m, 4))
-			o.end(m, errOther)
-			if got := strings.Join(o.names(), " "); got != test.log {
-				t.Errorf("the log has %s, want %s", got, test.log)
-			}
+			o.play("write 3, end, restore, await, write 4, end, log " + test.log)
 		})
 	}
 }
@@ -222,8 +237,8 @@ func TestASpoolBeginsWhateverEndsASession(t *testing.T) {
 // While the sink is away, the status has the reason why it is away now, not why it was at first.
 func TestAnOutageHasItsLatestReason(t *testing.T) {
 	o := newOutage(t)
-	m := o.away()
-	spool := m.Memory.(*spooling.Memory)
+	o.play(intoSpool)
+	spool := o.m.Memory.(*spooling.Memory)
 	if spool.Spooled().Why == "" {
 		t.Error("the sink is away without a reason")
 	}
@@ -234,7 +249,7 @@ func TestAnOutageHasItsLatestReason(t *testing.T) {
 	servers.Await(t, "the status to say: "+now, func() (bool, error) { return spool.Spooled().Why == now, nil })
 	cancel()
 	wait()
-	o.end(m, errOther)
+	o.end(errOther)
 }
 
 // A batch that the sink has not acknowledged after a second is in a spool. So a process that is killed then loses nothing that it
@@ -244,16 +259,15 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 		t.Run(fmt.Sprint("taken: ", taken), func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t)
-			m, err := o.begin(t.Context())
-			mustDo(t, err)
-			o.slot.early.flush = m.Following.Flush
-			mustDo(t, o.write(m, 1))
+			o.play("begin")
+			o.slot.early.flush = o.m.Following.Flush
+			o.play("write 1")
 			if taken {
 				o.filter = commit.NewFilter(&o.slot.Config) // the batch has what an owner's first batch says of its settings
 			}
 			o.log.held = make(chan bool)
 			ended := make(chan error)
-			go func() { ended <- o.write(m, 2) }()
+			go func() { ended <- o.write("2") }()
 			servers.Await(t, "a spool", func() (bool, error) { return o.parts.Spools.Has(0), nil })
 			if n := o.settingsInSpool(); n != 1 {
 				t.Errorf("the spool has %d records of the settings", n)
@@ -265,27 +279,18 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 				if o.parts.Spools.Has(0) {
 					t.Error("there is a spool, and the sink has all")
 				}
-				mustDo(t, o.write(m, 3))
+				o.play("write 3")
 			} else {
 				o.sink.Cut()
 				o.slot.release(o.state.Epoch)
-				o.restart()
-				m, err = o.begin(t.Context())
-				mustDo(t, err)
-				mustDo(t, o.write(m, 3))
-				o.end(m, errOther)
+				o.play("restart, begin, write 3, end")
 				if err := <-ended; !mayBeAway(err) {
 					t.Errorf("the write has ended with %v", err)
 				}
 				o.log.held = nil
-				mustDo(t, o.sink.Restore())
-				m = o.awaitSink()
+				o.play("restore, await")
 			}
-			mustDo(t, o.write(m, 4))
-			o.end(m, errOther)
-			if got := strings.Join(o.names(), " "); got != "p1 p2 p3 p4" {
-				t.Errorf("the log has %s", got)
-			}
+			o.play("write 4, end, log p1 p2 p3 p4")
 		})
 	}
 }
@@ -294,10 +299,10 @@ func TestABatchWithoutAnswerIsInASpool(t *testing.T) {
 func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
-	m := o.away()
+	o.play(intoSpool)
 	o.log.pinged, o.log.pings = errors.New("away"), make(chan bool)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := m.Memory.(*spooling.Memory).Start(ctx, func(error) {})
+	wait := o.m.Memory.(*spooling.Memory).Start(ctx, func(error) {})
 	for range 8 {
 		asked := time.Now()
 		if <-o.log.pings; time.Since(asked) > 5*time.Second {
@@ -306,25 +311,22 @@ func TestASinkThatIsAwayIsAskedOften(t *testing.T) {
 	}
 	cancel()
 	wait()
-	o.end(m, errOther)
+	o.end(errOther)
 }
 
 // lose writes two batches into a spool. The log meanwhile loses its records, and then the sink is back.
 func (o *outage) lose() {
 	o.t.Helper()
-	m := o.away()
-	mustDo(o.t, o.write(m, 2))
-	mustDo(o.t, o.write(m, 3))
-	o.end(m, errOther)
+	o.play(intoSpool + ", write 2, write 3, end")
 	o.exec(`delete from kubecdc_log.objects; delete from kubecdc_log.changes`)
-	mustDo(o.t, o.sink.Restore())
+	o.play("restore")
 }
 
 // wantCompared begins a session with the sink, which is to compare the log of pods at a version.
 func (o *outage) wantCompared(version change.ResourceVersion) {
 	o.t.Helper()
-	m := o.awaitSink()
-	defer o.end(m, errOther)
+	o.awaitSink()
+	defer o.end(errOther)
 	stored, err := o.slot.Positions(o.t.Context(), nil)
 	mustDo(o.t, err)
 	lost, err := streams.LostVersions(o.t.Context(), o.parts.Store, stored)
@@ -366,17 +368,15 @@ func TestALossBeforeASpoolOutlivesItsOwner(t *testing.T) {
 			o := newOutage(t)
 			o.lose()
 			servers.Await(t, "the spool to be forwarded", func() (bool, error) {
-				m, err := o.begin(t.Context())
+				err := o.begin(t.Context())
 				if err == nil {
-					o.end(m, errOther)
+					o.end(errOther)
 					return false, nil
 				}
 				o.slot.release(o.state.Epoch)
 				return fault.Is[*sinks.LostTailError](err), nil
 			})
-			if got := o.names(); !slices.Equal(got, []string{"p2", "p3"}) {
-				t.Errorf("the log has %v", got)
-			}
+			o.play("log p2 p3")
 			meanwhile(o)
 			o.parts.Spools.Path = t.TempDir()
 			o.restart()
@@ -465,16 +465,7 @@ func (l *watchedLog) Close() error {
 func TestTheLogIsClosedIfASpoolCantBePutAside(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 1))
-	o.sink.Cut()
-	o.end(m, o.write(m, 2))
-	m, err = o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 3))
-	o.end(m, errOther)
-	mustDo(t, o.sink.Restore())
+	o.play("begin, write 1, cut, fail 2, begin, write 3, end, restore")
 	other, err := o.parts.Store.Acquire(t.Context(), 0, "b", 0)
 	mustDo(t, err)
 	found, err := o.parts.Sink.Open(t.Context(), 0, other.Epoch, sinks.Durable{Seq: other.Seq})
@@ -486,7 +477,7 @@ func TestTheLogIsClosedIfASpoolCantBePutAside(t *testing.T) {
 	o.log.opened = func() error { // a file takes the place of the spool's folder
 		return errors.Join(os.Rename(o.parts.Spools.Path, filepath.Join(t.TempDir(), "away")), os.WriteFile(o.parts.Spools.Path, nil, 0o600))
 	}
-	if _, err = o.begin(t.Context()); !errors.Is(err, syscall.ENOTDIR) {
+	if err = o.begin(t.Context()); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("the error is %v", err)
 	}
 	if o.log.open != 3 || o.log.closed != 3 {
@@ -512,30 +503,11 @@ func TestAnEmptySpoolOfAKilledProcess(t *testing.T) {
 		first, _ := unacked(o.slot.sink)
 		mustDo(t, o.parts.Spools.Begin(t.Context(), 0, o.parts.Log, positions, first, nil))
 	}
-	m, err := o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 1))
-	mustDo(t, m.Following.Flush(t.Context()))
+	o.play("begin, write 1, flush")
 	empty()
-	mustDo(t, o.write(m, 2))
-	o.end(m, errOther)
-	o.restart()
-	m = o.awaitSink()
-	mustDo(t, o.write(m, 3))
-	mustDo(t, m.Following.Flush(t.Context()))
+	o.play("write 2, end, restart, await, write 3, flush")
 	empty()
-	o.end(m, errOther)
-	o.sink.Cut()
-	o.restart()
-	m, err = o.begin(t.Context())
-	mustDo(t, err)
-	mustDo(t, o.write(m, 4))
-	o.end(m, errOther)
-	mustDo(t, o.sink.Restore())
-	o.end(o.awaitSink(), errOther)
-	if got := strings.Join(o.names(), " "); got != "p1 p2 p3 p4" {
-		t.Errorf("the log has %s", got)
-	}
+	o.play("end, cut, restart, begin, write 4, end, restore, await, end, log p1 p2 p3 p4")
 	if left, err := filepath.Glob(filepath.Join(o.parts.Spools.Path, "*")); err != nil || len(left) > 0 {
 		t.Errorf("files are left: %q, %v", left, err)
 	}
