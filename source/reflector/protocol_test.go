@@ -185,35 +185,24 @@ func TestAnAnswerToAWatchThatIsNoEvent(t *testing.T) {
 func TestAResourceThatChangesIsAdopted(t *testing.T) {
 	next := configMaps
 	next.Version = "v2"
-	synctest.Test(t, func(t *testing.T) {
-		l := newLedger()
-		s := &script{steps: []step{
-			{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")[:150], hang: true}, // hangs in a page
-			{want: "list limit=2", body: listed("100", "", "a a 10", "b b 20")},
-			{want: "watch rv=100", body: modified("a a 101"), hang: true},
-			{want: "watch rv=101", status: 503, after: "600", body: "down"}, // a long pause
-			{want: "list metadata limit=1", body: listed("102", "", "a a 101")},
-			{want: "list metadata rv=101 match=Exact fields=metadata.name=a", body: listed("101", "", "a a 101")},
-			{want: "watch rv=101", hang: true},
-			{want: "list limit=2", body: listed("300", "", "a q 250")},
-			{want: "watch rv=300", hang: true},
-		}}
-		stream, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, plain(), l, &quietObserver{})
-		for _, r := range []*change.Resource{&next, &configMaps, &next, nil, &next} {
+	play(t, scripted{steps: steps([]step{
+		{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")[:150], hang: true}, // hangs in a page
+		{want: "list limit=2", body: listed("100", "", "a a 10", "b b 20")},
+		{want: "watch rv=100", body: modified("a a 101"), hang: true},
+		{want: "watch rv=101", status: 503, after: "600", body: "down"}, // a long pause
+	}, holds("102", "a a 101"), []step{
+		{want: "watch rv=101", hang: true},
+		{want: "list limit=2", body: listed("300", "", "a q 250")},
+		{want: "watch rv=300", hang: true},
+	}), act: func(t *testing.T, r *reflector.Reflector) {
+		for _, resource := range []*change.Resource{&next, &configMaps, &next, nil, &next} {
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			stream.SetResource(r)
+			r.SetResource(resource)
 		}
 		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		_ = stop()
-		s.check(t)
-		const want = "r a@10 r b@20 u a@101 d a@101? d b@20? r a@250 at 300, " +
-			"snapshot-begin, snapshot-end 2, stream-end, snapshot-begin, snapshot-end 1"
-		if got := l.outcome(); got != want {
-			t.Errorf("the outcome is %q, want %q", got, want)
-		}
-	})
+	}, want: "r a@10 r b@20 u a@101 d a@101? d b@20? r a@250 at 300, " +
+		"snapshot-begin, snapshot-end 2, stream-end, snapshot-begin, snapshot-end 1"})
 }
 
 // deselected is the checkpoint of a stream that was deselected. While it is selected again, its resource changes, and the checkpoint lags.

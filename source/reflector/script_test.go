@@ -177,9 +177,10 @@ type scripted struct {
 	stream  *change.Stream             // nil: of all ConfigMaps
 	options func(o *reflector.Options) // changes plain(), or is nil
 	steps   []step
-	want    string                        // what outcome returns in the end, or "" if inspect knows
-	reports string                        // a part of each error that is reported
-	inspect func(t *testing.T, s *script) // demands more, or is nil
+	act     func(t *testing.T, r *reflector.Reflector) // is called when the stream rests, or is nil
+	want    string                                     // what outcome returns in the end, or "" if inspect knows
+	reports string                                     // a part of each error that is reported
+	inspect func(t *testing.T, s *script)              // demands more, or is nil
 }
 
 func playAll(t *testing.T, all []scripted) {
@@ -198,7 +199,11 @@ func play(t *testing.T, c scripted) {
 		}
 		s.log.moved = make(chan struct{}) // the channel belongs to this bubble
 		stream := cmp.Or(c.stream, change.NewStream(configMaps, "", "", ""))
-		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, s.log, s.observer)
+		r, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, s.log, s.observer)
+		if c.act != nil {
+			synctest.Wait()
+			c.act(t, r)
+		}
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)
 		}
@@ -206,7 +211,7 @@ func play(t *testing.T, c scripted) {
 		_ = stop()
 		s.check(t)
 		if got := s.outcome(); c.want != "" && got != c.want {
-			t.Errorf("the outcome is %q, want %q", got, c.want)
+			t.Fatalf("the outcome is %q, want %q", got, c.want)
 		}
 		for _, err := range s.observer.errs {
 			if !strings.Contains(err.Error(), c.reports) {
