@@ -10,7 +10,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // memory is a log that keeps records in memory, and fails now and then.
 type memory struct {
@@ -89,18 +93,14 @@ func TestFiles(t *testing.T) {
 	write(`{"x":"`+strings.Repeat("x", 17<<20)+"\"}\n"+lines(2), os.O_APPEND)
 	poll("a line that is too long")
 	write(lines(3), os.O_APPEND)
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(path, path+".1"))
 	write(lines(2), os.O_APPEND)
 	poll("a rename")
 	write(lines(1), os.O_TRUNC)
 	poll("a file that was emptied")
 	write(lines(4), os.O_TRUNC)
 	poll("a file that was emptied, and filled again with more than before")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	poll("a removal")
 	if len(f.open) != 0 {
 		t.Errorf("%d files are still open", len(f.open))
@@ -121,8 +121,6 @@ func TestStream(t *testing.T) {
 		_, err := io.WriteString(w, strings.Join(lines, "\n")) // the last line has no end
 		_ = w.CloseWithError(err)
 	}()
-	if err := i.Stream(t.Context(), r, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, i.Stream(t.Context(), r, slog.New(slog.DiscardHandler)))
 	m.want(t, "a stream", 3000)
 }

@@ -6,7 +6,11 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // aBatch is what most records of a control topic say.
 func aBatch() *Control {
@@ -49,9 +53,7 @@ func FuzzControl(f *testing.F) {
 // A byte that changes anywhere changes the two in the same way.
 func TestControlWithADamagedByte(t *testing.T) {
 	text, err := json.Marshal(aBatch())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 20 * len(text) {
 		damaged := append([]byte(nil), text...)
@@ -68,12 +70,8 @@ func TestControlWithADamagedByte(t *testing.T) {
 
 func BenchmarkControl(b *testing.B) {
 	text, err := json.Marshal(aBatch())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for b.Loop() {
-		if err := new(Control).UnmarshalJSON(text); err != nil {
-			b.Fatal(err)
-		}
+		must(b, new(Control).UnmarshalJSON(text))
 	}
 }

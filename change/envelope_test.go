@@ -61,9 +61,7 @@ func decoded(t *testing.T, b []byte) (v any) {
 func marshal(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -144,9 +142,7 @@ func TestKeyRoundTrip(t *testing.T) {
 func TestStub(t *testing.T) {
 	image := []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"big":"x"}},"data":{}}`)
 	got, err := Stub(image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"kubecdc/dead-letter":"143"}}}`
 	if string(got) != want {
 		t.Errorf("stub %s\nwant %s", got, want)

@@ -18,6 +18,7 @@ import (
 
 	"kubecdc/internal/plain"
 	"kubecdc/source/discovery"
+	"kubecdc/test/require"
 )
 
 var update = flag.Bool("update", false, "write docs/settings.md instead of comparing")
@@ -585,9 +586,4 @@ func TestIgnoredFieldsWithoutBeforeImages(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/test/e2e"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -342,9 +343,4 @@ func (r *auditedRun) start(t *testing.T) {
 	r.exporter.AwaitReady(t)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -13,7 +13,10 @@ import (
 	"kubecdc/query"
 	"kubecdc/query/who"
 	"kubecdc/sinks"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // noResources is a log without owners.
 type noResources struct{ sinks.Reader }
@@ -64,15 +67,11 @@ func (h *happenings) next(t *testing.T) (isHers bool) {
 	h.states[key] = string(l.After)
 	new(provenance.Reader).Read(&l.Change)
 	e, err := h.events.Event(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if user != "" {
 		e.By = &who.Who{Grade: who.Exact, User: user}
 	}
-	if err := h.b.Add(l, e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.b.Add(l, e))
 	return l.Op == change.Delete && user == "alice" && resource != "endpoints"
 }
 
@@ -91,9 +90,7 @@ func TestEachChangeIsInOneEntry(t *testing.T) {
 			}
 		}
 		v, err := h.b.End(t.Context(), noResources{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		counted, versions := 0, map[string]change.ResourceVersion{}
 		last := time.Time{}
 		for _, e := range v.Entries {

@@ -22,6 +22,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 	"kubecdc/test/sinktest"
 )
@@ -204,9 +205,4 @@ func (r *mirrored) Audits(ctx context.Context, q audit.Query, visit func(*audit.
 	return r.file.Audits(ctx, q, visit)
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -22,6 +22,7 @@ import (
 
 	"kubecdc/internal/web"
 	"kubecdc/status"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -226,9 +227,4 @@ func newCertificate(t *testing.T, certFile, keyFile string) (authority []byte) {
 	return c
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -18,6 +18,7 @@ import (
 	"kubecdc/query"
 	"kubecdc/query/timeline"
 	"kubecdc/sinks"
+	"kubecdc/test/require"
 	"kubecdc/test/sinktest"
 )
 
@@ -594,9 +595,4 @@ func TestARestoreBringsAnObjectBackUnderItsName(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -9,9 +9,7 @@ func TestWhatCountsInAComparison(t *testing.T) {
 	var paths []Path
 	for _, text := range []string{"status.conditions.*.lastHeartbeatTime", "status.images", "metadata.annotations.*", "spec.taints.*"} {
 		p, err := ParsePath(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		paths = append(paths, p)
 	}
 	mask := NewMask(paths)

@@ -8,7 +8,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 var testKey = Key("0123456789abcdef0123456789abcdef")
 
@@ -17,9 +21,7 @@ func redactorOf(t testing.TB, mode Mode, paths ...string) *Redactor {
 	rules := Rules{Cluster: "prod", Resource: "secrets", Mode: mode, Key: testKey}
 	for _, text := range paths {
 		p, err := ParsePath(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rules.Fields = append(rules.Fields, p)
 	}
 	return New(rules)
@@ -84,9 +86,7 @@ func TestWhatIsHiddenAndWhatIsNot(t *testing.T) {
 func dataOf(t *testing.T, raw string) map[string]string {
 	t.Helper()
 	var o struct{ Data, StringData map[string]string }
-	if err := json.Unmarshal([]byte(raw), &o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(raw), &o))
 	for k, v := range o.StringData {
 		o.Data[k+" as text"] = v
 	}
@@ -251,9 +251,7 @@ func shown(t *testing.T, object []byte) (texts []string) {
 	for d.More() {
 		name, _ := d.Token()
 		var value any
-		if err := d.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Decode(&value))
 		switch name {
 		case "apiVersion", "kind", "type", "immutable":
 		case "metadata":
@@ -312,9 +310,7 @@ func TestHiddenValuesAreNotInManagedFields(t *testing.T) {
 	var paths []Path
 	for _, text := range []string{"status.podIPs.ip", "spec.set.*"} {
 		p, err := ParsePath(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		paths = append(paths, p)
 	}
 	r := New(Rules{Cluster: "prod", Resource: "pods", Mode: Plain, Fields: paths, Key: testKey})

@@ -74,9 +74,7 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 		streams: []change.Position{positionOf("leases", "2", -9999), positionOf("nodes", "99", 40)},
 	}
 	c, err := replay.Find(t.Context(), s, moment.Moment{Batch: &moment.Batch{Number: 7}}, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if c.Name != "0/7" || len(c.Slots) != 2 || c.Slots[1].Batch != 4 {
 		t.Errorf("it is %+v", c)
 	}

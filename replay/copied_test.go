@@ -16,6 +16,7 @@ import (
 	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/require"
 	"kubecdc/test/sinktest"
 )
 
@@ -33,12 +34,7 @@ func connect(ctx context.Context, path string) (sinks.Sink, sinks.ReadCloser, er
 	return sink, reader, err
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = require.NoError
 
 // source writes a log. It has two pods of a first list, and a gap that was not recovered. One stream's first list has not ended,
 // and another stream was forgotten and listed again.

@@ -17,9 +17,7 @@ import (
 // labels. Interruptions change nothing. In a log with before-images, it has no delete of other objects.
 func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 	stub, err := change.Stub([]byte(`{"metadata":{"name":"huge","uid":"u","resourceVersion":"1"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	web, db := `{"metadata":{"labels":{"app":"web"}}}`, `{"metadata":{"labels":{"app":"db"}}}`
 	steps := []struct {
 		object, op, before, after string
@@ -62,9 +60,7 @@ func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 				if resume {
 					begun = func(ctx context.Context) error { return r.Resume(ctx, "one") }
 				}
-				if err := begun(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check(t, begun(t.Context()))
 				if err = nil; !r.Ended() {
 					err = r.Do(t.Context())
 				}

@@ -117,9 +117,7 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 				if resume {
 					begun = func(ctx context.Context) error { return r.Resume(ctx, "one") }
 				}
-				if err := begun(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check(t, begun(t.Context()))
 				if ended = r.Ended(); ended {
 					continue
 				}
@@ -151,9 +149,7 @@ func TestEachChangeIsWrittenOnce(t *testing.T) {
 func TestAReplayThatIsNotThereIsNotResumed(t *testing.T) {
 	to := &place{}
 	r := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: &log{}, Target: to}
-	if err := r.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check(t, r.Begin(t.Context()))
 	var unknown fault.Usage
 	if err := (&replay.Run{Target: to}).Resume(t.Context(), "two"); !errors.As(err, &unknown) || !strings.HasSuffix(err.Error(), "it has one") {
 		t.Fatalf("it was resumed: %v", err)

@@ -20,6 +20,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/schema"
 	"kubecdc/source/discovery"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -275,9 +276,4 @@ func changeOf(r change.Resource, op change.Op, before, after []byte) *change.Cha
 		Before: before, After: after}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -27,9 +27,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		return v
 	}
 }
@@ -59,9 +57,7 @@ func TestBuiltinResourcesAreTheAPIServers(t *testing.T) {
 	slices.SortFunc(all, func(a, b *served) int { return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Plural, b.Plural)) })
 	got := must[[]byte](t)(json.MarshalIndent(all, "", " "))
 	if *update {
-		if err := os.WriteFile("builtin.json", append(got, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.WriteFile("builtin.json", append(got, '\n'), 0o644))
 	}
 	if !bytes.Equal(bytes.TrimSpace(builtinJSON), got) && !*update {
 		t.Error("builtin.json is not what kube-apiserver serves: go test ./serve -run TestBuiltin -args -update")
@@ -94,9 +90,7 @@ func tableOf(t testing.TB, client rest.Interface, r *served) *metav1.Table {
 	}
 	table := &metav1.Table{}
 	raw := must[[]byte](t)(client.Get().AbsPath(path+r.Plural).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context()))
-	if err := json.Unmarshal(raw, table); err != nil {
-		t.Fatal(err)
-	}
+	ok(t, json.Unmarshal(raw, table))
 	return table
 }
 

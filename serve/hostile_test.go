@@ -318,9 +318,7 @@ func (b *besieged) ask(t *testing.T, client *http.Client, path, want string) tim
 	t.Helper()
 	began := time.Now()
 	answer, err := client.Do(b.request(t.Context(), path, "honest.a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ok(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {

@@ -32,6 +32,7 @@ import (
 	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/exporter"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -93,12 +94,7 @@ func (p *past) start() {
 
 func last(text []byte, n int) []byte { return text[max(0, len(text)-n):] }
 
-func ok(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var ok = require.NoError
 
 // answer is a server's answer to a GET.
 type answer struct {

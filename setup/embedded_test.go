@@ -13,6 +13,7 @@ import (
 	"kubecdc/sinks"
 	logsqlite "kubecdc/sinks/sqlite"
 	"kubecdc/test/checkpointtest"
+	"kubecdc/test/require"
 )
 
 var (
@@ -159,9 +160,4 @@ func TestTheBatchesOfAnEmbeddedLogAreItsCheckpoints(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

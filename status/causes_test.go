@@ -151,9 +151,7 @@ func TestAdviceLeadsToASection(t *testing.T) {
 	for _, a := range all {
 		page, section, _ := strings.Cut(a.see, "#")
 		text, err := os.ReadFile("../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := false
 		for line := range strings.Lines(string(text)) {
 			title := strings.ToLower(strings.TrimSpace(strings.TrimLeft(line, "#")))

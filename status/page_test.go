@@ -19,7 +19,10 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/live"
 	"kubecdc/test/hostile"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // manyStreams returns as many streams as a large cluster has, one of them with a problem, and texts that must not be shown.
 func manyStreams() *Status {
@@ -47,9 +50,7 @@ func serve(t *testing.T, now func() *Status) *httptest.Server {
 func get(t *testing.T, url string) (http.Header, string) {
 	t.Helper()
 	r, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != http.StatusOK {
@@ -145,9 +146,7 @@ func TestThePageHidesNamesAndLoadsNothing(t *testing.T) {
 func TestTheJSONIsTheStatus(t *testing.T) {
 	_, text := get(t, serve(t, manyStreams).URL+"/status.json")
 	var s Status
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &s))
 	if want := manyStreams(); s.Healthy || problems(&s) != problems(want) || len(s.Streams) != len(want.Streams) || *s.Streams[1].LagSeconds != 3600 {
 		t.Errorf("it is %s", text[:2000])
 	}
@@ -165,19 +164,13 @@ func TestAnOpenPageIsUpdated(t *testing.T) {
 	})
 	ask := func(tag string) (int, string, string) {
 		r, err := http.NewRequest(http.MethodGet, s.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("If-None-Match", tag)
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer answer.Body.Close()
 		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return answer.StatusCode, answer.Header.Get("ETag"), string(body)
 	}
 	code, tag, _ := ask("")

@@ -9,8 +9,11 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
+	"kubecdc/test/require"
 	"kubecdc/verify"
 )
+
+var must = require.NoError
 
 // logged is a log of pods. Each change is "key version uid body".
 type logged struct {
@@ -74,9 +77,7 @@ func TestIgnoredUpdatesAreNoDifference(t *testing.T) {
 			if c.logged != "" {
 				changes = []string{c.logged}
 			}
-			if err := c.ignoring.RemoveFrom(t.Context(), r, pods, logged{changes: changes}, live); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.ignoring.RemoveFrom(t.Context(), r, pods, logged{changes: changes}, live))
 			if ignored := r.Ignored == 1 && len(r.Differences) == 0; ignored != c.ignored {
 				t.Errorf("%d ignored, %d differ", r.Ignored, len(r.Differences))
 			}

@@ -41,9 +41,7 @@ func TestADeletionAfterThePositionIsPending(t *testing.T) {
 			if err == nil {
 				err = verify.RemovePending(t.Context(), r, pods, deletions{logged{changes: c.changes}})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if pending := r.Pending == 1 && len(r.Differences) == 0; pending != c.pending || !pending && len(r.Differences) != 1 {
 				t.Errorf("%+v is pending: %v, want %v", r, pending, c.pending)
 			}

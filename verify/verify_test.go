@@ -89,9 +89,7 @@ func TestWhatDiffers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := verify.Stream(t.Context(), c.read, c.copy(), pods)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var all []string
 			for _, d := range r.Differences {
 				all = append(all, fmt.Sprintf("%s %s %s %s", d.Kind, d.Key, version(d.Live), version(d.Held)))

@@ -68,8 +68,6 @@ func read(t *testing.T, c *collection, query string) (code int, p page) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	c.list(w, httptest.NewRequest("GET", "/api/v1/pods"+query, nil))
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(w.Body.Bytes(), &p))
 	return w.Code, p
 }

@@ -6,7 +6,11 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // A pod is JSON, of the size that is promised, and its own.
 func TestPods(t *testing.T) {
@@ -60,13 +64,9 @@ func TestRewrites(t *testing.T) {
 				Type   string
 				Object json.RawMessage
 			}
-			if err := json.Unmarshal(c.appendEvent(nil), &event); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(c.appendEvent(nil), &event))
 			var object struct{ Metadata struct{ Name string } }
-			if err := json.Unmarshal(event.Object, &object); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(event.Object, &object))
 			before := last[object.Metadata.Name]
 			last[object.Metadata.Name] = event.Object
 			if event.Type != "MODIFIED" || before == nil {
@@ -100,9 +100,7 @@ func TestPodsShrinkLikeRealOnes(t *testing.T) {
 	}
 	for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedDefault} {
 		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ratio := float64(len(batch)) / float64(len(encoder.EncodeAll(batch, nil)))
 		if ratio < 4.5 || ratio > 5.5 {
 			t.Errorf("level %v: by %.2f", level, ratio)

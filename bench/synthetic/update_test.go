@@ -48,9 +48,7 @@ func updates(b *testing.B, rewrites int) (all []change.Change) {
 			Type   string
 			Object json.RawMessage
 		}
-		if err := json.Unmarshal(c.appendEvent(nil), &event); err != nil {
-			b.Fatal(err)
-		}
+		must(b, json.Unmarshal(c.appendEvent(nil), &event))
 		name := string(bytes.SplitN(event.Object, []byte(`"`), 15)[13])
 		if before := last[name]; before != nil && event.Type == "MODIFIED" {
 			all = append(all, change.Change{Stream: pods, Op: change.Update, Before: before, After: event.Object, Time: time.Now()})

@@ -58,9 +58,7 @@ func TestManyMembers(t *testing.T) {
 		decoding := took(func() {
 			for _, image := range [][]byte{c.Before, c.After} {
 				var v any
-				if err := json.Unmarshal(image, &v); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal(image, &v))
 			}
 		})
 		if reading > 20*decoding {

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 var (
 	deployments = change.NewStream(change.Resource{Group: "apps", Plural: "deployments"}, "", "", "")
@@ -114,9 +117,7 @@ func (tc telling) check(t *testing.T) {
 	want, wantSource := seen, change.FromExporter
 	if tc.time != "" {
 		clock, err := time.Parse(time.TimeOnly, tc.time)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want, wantSource = seen.Truncate(24*time.Hour).Add(clock.Sub(clock.Truncate(24*time.Hour))), tc.source
 	}
 	if !happened.Equal(want) || source != wantSource {
@@ -134,9 +135,7 @@ func (tc telling) check(t *testing.T) {
 func TestSortedObject(t *testing.T) {
 	sorted := func(raw []byte) []byte {
 		var v any
-		if err := json.Unmarshal(raw, &v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(raw, &v))
 		raw, _ = json.Marshal(v)
 		return raw
 	}
@@ -182,9 +181,7 @@ func TestHostileNames(t *testing.T) {
 			var b bytes.Buffer
 			e := json.NewEncoder(&b)
 			e.SetEscapeHTML(false)
-			if err := e.Encode(object); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.Encode(object))
 			return bytes.TrimSpace(b.Bytes())
 		}
 		before, stamps := [3]string{"10:00:00", "10:00:00", "10:00:00"}, [3]string{"10:00:00", "10:00:00", "10:00:00"}
@@ -203,9 +200,7 @@ func TestHostileNames(t *testing.T) {
 func TestReorderedState(t *testing.T) {
 	before := object("", `,"spec":{"list":[{"b":1,"a":[{"d":1,"c":2}]}]}`, "kubectl Update 10:00:00 x", "controller Update 11:00:00 y")
 	var v any
-	if err := json.Unmarshal(before, &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(before, &v))
 	before, _ = json.Marshal(v)
 	c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: before,
 		After: object("", `,"spec":{"list":[{"b":1,"a":[{"d":1,"c":2}]}],"new":1}`, "kubectl Update 10:00:00 z", "controller Update 11:00:00 y")}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -77,9 +78,4 @@ func resize(t *testing.T, store checkpoint.Store, from, to int, slots map[int]ch
 	return store.Relayout(t.Context(), checkpoint.Relayout{From: from, To: to, Slots: slots})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -11,6 +11,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/test/checkpointtest"
+	"kubecdc/test/require"
 )
 
 // A process that shares the file reads a store that is being written, while SQLite's log begins again many times. What it reads
@@ -93,9 +94,4 @@ func share(t *testing.T, path string) *sqlite.Store {
 	return store
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -74,9 +74,7 @@ func TestOnlyTheOpenedLogIsServed(t *testing.T) {
 
 func mustDo(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // writeLog writes a log of a cluster with a Pod.

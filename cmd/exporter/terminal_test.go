@@ -26,6 +26,7 @@ import (
 	"kubecdc/internal/screen"
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -414,9 +415,4 @@ func TestATokenThatExpiresIsOneProblem(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -75,9 +75,7 @@ func TestRemainingBatchesAreDueAfterStop(t *testing.T) {
 		q := New(100, 1<<20, Limits{MaxChanges: 2, MaxBytes: 1 << 20, Linger: time.Hour, Watermark: time.Hour})
 		began, stop := time.Now(), make(chan struct{})
 		for n := range 5 {
-			if err := q.Send(t.Context(), created(n, 0)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Send(t.Context(), created(n, 0)))
 		}
 		close(stop)
 		var versions []change.ResourceVersion

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 const interval = 30 * time.Second
 
@@ -23,9 +26,7 @@ func newTestQueue(limits Limits) *Queue {
 
 func bookmark(t *testing.T, q *Queue, stream change.StreamID, version int) {
 	t.Helper()
-	if err := q.Send(t.Context(), change.Item{Stream: stream, Version: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, q.Send(t.Context(), change.Item{Stream: stream, Version: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now()}))
 }
 
 // created returns a change whose object has a number of bytes.
@@ -88,9 +89,7 @@ func TestAChangeCarriesWaitingPositions(t *testing.T) {
 		q.Done(q.Next(t.Context(), nil)) // the next batch of positions is due an interval later
 		bookmark(t, q, "quiet", 2)
 		bookmark(t, q, "quiet", 3)
-		if err := q.Send(t.Context(), created(9, 0)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Send(t.Context(), created(9, 0)))
 		began := time.Now()
 		b := q.Next(t.Context(), nil)
 		if waited := time.Since(began); waited > time.Millisecond || len(b.Changes) != 1 || b.Newest["quiet"].ResourceVersion != "3" {
@@ -169,9 +168,7 @@ func TestAChangeLargerThanTheQueuePassesAlone(t *testing.T) {
 func TestAStoppedStreamOccupiesNoCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(2, 1000, Limits{MaxChanges: 100, MaxBytes: 1 << 20})
-		if err := q.Send(t.Context(), created(1, 5000)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Send(t.Context(), created(1, 5000)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := q.Send(ctx, created(2, 0)); !errors.Is(err, context.DeadlineExceeded) {
@@ -207,9 +204,7 @@ func TestWhatIsNotDurableIsKnownByStream(t *testing.T) {
 		for n := range 3 {
 			item := created(n+5, 0)
 			item.Time = time.Now()
-			if err := q.Send(t.Context(), item); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Send(t.Context(), item))
 			time.Sleep(time.Minute)
 		}
 		want(3 * time.Minute)

@@ -20,6 +20,7 @@ import (
 	"kubecdc/redact"
 	"kubecdc/sinks"
 	"kubecdc/test/exporttest"
+	"kubecdc/test/require"
 )
 
 // ahead is a run in which the sink writes each batch while the next is prepared, and sometimes fails. Or it is its model: one batch
@@ -297,9 +298,4 @@ func without(all, others []string) []string {
 
 var errKilled = errors.New("killed")
 
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var mustDo = require.NoError

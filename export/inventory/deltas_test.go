@@ -12,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
+	"kubecdc/test/require"
 )
 
 // countingStore counts what commits do to bodies, and how many bodies are read.
@@ -299,9 +300,4 @@ func TestTheCheckpointGetsTheStubThatTheLogHas(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -14,7 +14,10 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // pages is a checkpoint that records the steps of a rebuild.
 type pages struct {
@@ -125,9 +128,7 @@ func TestPages(t *testing.T) {
 				l.records = append(l.records, record(change.Create, "pods", fmt.Sprint(n), "1", test.size))
 			}
 			p := &pages{failAt: -1}
-			if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}))
 			var got []int
 			for _, page := range p.pages {
 				got = append(got, len(page[0].Upserts))
@@ -144,9 +145,7 @@ func TestAPageHasTheLastStateOfEachKey(t *testing.T) {
 	l := &log{past: sinks.State{Seq: 1}, records: []change.Change{record(change.Create, "pods", "a", "1", 1), record(change.Create, "pods", "b", "2", 1),
 		record(change.Delete, "pods", "b", "3", 0), record(change.Update, "pods", "a", "4", 1), record(change.Create, "secrets", "s", "5", 1)}}
 	p := &pages{failAt: -1}
-	if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}))
 	got := map[string]string{}
 	for _, s := range p.pages[0] {
 		for _, o := range s.Upserts {
@@ -188,9 +187,7 @@ func TestPositionsOfStreams(t *testing.T) {
 				l.records = []change.Change{record(change.Create, test.seen, "a", "1", 1)}
 			}
 			p := &pages{failAt: -1}
-			if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}, test.known...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}, test.known...))
 			got := map[string]string{}
 			for _, position := range p.commit.Positions {
 				got[string(position.Stream)] = string(position.ResourceVersion)
@@ -209,9 +206,7 @@ func TestStateOfTheSlot(t *testing.T) {
 		state := checkpoint.SlotState{Epoch: 2, Seq: test.checkpoint, New: true, Offsets: change.Offsets{"gone": {0: 50}, "kept": {0: 60}}}
 		l := &log{past: sinks.State{Seq: test.log, Offsets: change.Offsets{"kept": {0: 70}}}}
 		p := &pages{failAt: -1}
-		if err := run(t, p, l, &state, &sinks.LostTailError{Offsets: change.Offsets{"gone": {0: 0}}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(t, p, l, &state, &sinks.LostTailError{Offsets: change.Offsets{"gone": {0: 0}}}))
 		if state.Seq != test.want || state.New || state.Offsets["gone"][0] != 50 || state.Offsets["kept"][0] != 70 {
 			t.Errorf("checkpoint at %d, log at %d: the slot continues from %+v", test.checkpoint, test.log, state)
 		}
@@ -252,8 +247,6 @@ func unpacked(t *testing.T, b checkpoint.Body) string {
 		return ""
 	}
 	body, err := b.Unpack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(body)
 }

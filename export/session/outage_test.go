@@ -26,6 +26,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/spool"
 	"kubecdc/test/exporttest"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -485,12 +486,7 @@ func TestTheLogIsClosedIfASpoolCantBePutAside(t *testing.T) {
 	}
 }
 
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var mustDo = require.NoError
 
 // A process is killed whose slot had begun an empty spool. The next one reads on into it if the sink is away. If the log went on meanwhile, the
 // file is removed, and not put aside, since it has no change.

@@ -15,6 +15,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/test/checkpointtest"
 	"kubecdc/test/exporttest"
+	"kubecdc/test/require"
 )
 
 const plainSecret = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"Y2FuYXJ5"}}`
@@ -184,9 +185,4 @@ func (l *lastBefore) Write(_ context.Context, b *change.Batch) (change.Offsets, 
 	return nil, nil
 }
 
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var mustDo = require.NoError

@@ -11,15 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/internal/kubeapi"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 // The API server has a certificate of another authority. A client trusts it as soon as its file has that authority, with all that
 // is sent at once, and again after the next change. Another content of the file changes nothing.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubecdc/internal/pgdb"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -115,12 +116,7 @@ func TestAWrongTimeoutInTheURLIsNamed(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
 
 // ignorePackets drops what arrives before TCP sees it: a socket filter (SO_ATTACH_FILTER in socket(7)) that takes nothing.
 func ignorePackets(c net.Conn) error {

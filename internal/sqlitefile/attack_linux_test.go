@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/require"
 )
 
 // What only a process of its own can be given: a mount, or a system call that fails. attackOn names the file of such a child.
@@ -395,9 +396,4 @@ func refuse(call, argument int, bits uint32, errno syscall.Errno) error {
 	return nil
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -14,16 +14,12 @@ func TestAFileThatIsReadWithoutLocksMayNotChange(t *testing.T) {
 		if err == nil {
 			_, err = owner.DB().ExecContext(t.Context(), statement)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return owner
 	}
 	read := func() *File {
 		f, err := Share(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(f.Close)
 		f.fixed = true
 		return f

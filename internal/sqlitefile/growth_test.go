@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kubecdc/test/require"
 )
 
 // SQLite's log grows while somebody reads in one transaction: that is said, and again when it has doubled. It shrinks afterwards.
@@ -55,9 +57,4 @@ func TestALogThatGrowsUnderAReader(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

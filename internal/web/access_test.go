@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -240,9 +241,4 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

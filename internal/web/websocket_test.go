@@ -16,9 +16,7 @@ import (
 func TestHijackedConnectionsCount(t *testing.T) {
 	const most = 3
 	s, err := Listen(Options{Listen: "127.0.0.1:0", MostConnections: most, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hijacked := make(chan net.Conn, 10)
 	go s.Serve(s.Long(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -32,9 +30,7 @@ func TestHijackedConnectionsCount(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return client, <-hijacked
 	}
 	isClosed := func(client net.Conn) bool {

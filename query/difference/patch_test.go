@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/query/difference"
 	"kubecdc/test/hostile"
+	"kubecdc/test/require"
 )
 
 // A patch leads from one image to the other, whatever they contain.
@@ -105,9 +106,4 @@ func TestAPatchOfLongListsIsBounded(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -14,6 +14,7 @@ import (
 	"kubecdc/query"
 	"kubecdc/query/who"
 	"kubecdc/sinks"
+	"kubecdc/test/require"
 )
 
 type auditedLog struct {
@@ -353,9 +354,4 @@ func TestADeletionHasTwoUsers(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 	"kubecdc/test/sinktest"
 )
@@ -75,12 +76,7 @@ func wantFenced(t *testing.T, wakes func() error) {
 	}
 }
 
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var mustDo = require.NoError
 
 // Without transactions consumers see the records of an unfinished batch, and the next owner writes the complete batch again.
 func TestKilledAtLeastOnce(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -478,9 +479,4 @@ func TestADetachedPartitionIsNamed(t *testing.T) {
 	again.Log.Close()
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

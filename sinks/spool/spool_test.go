@@ -15,6 +15,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks/spool"
+	"kubecdc/test/require"
 )
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
@@ -302,9 +303,4 @@ func TestAFileOfAnotherClusterIsRefused(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -20,6 +20,7 @@ import (
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/sinks"
 	"kubecdc/sinks/sqlite"
+	"kubecdc/test/require"
 	"kubecdc/test/sinktest"
 )
 
@@ -512,9 +513,4 @@ func BenchmarkWriteAudit(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "µs/record")
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -17,13 +17,9 @@ func TestTheSizeOfALog(t *testing.T) {
 	file := own(t, path)
 	h, _, _ := historyIn(t, file, path, 1, sqlite.Config{})
 	shared, err := sqlitefile.Share(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reader, err := sqlite.NewReader(t.Context(), shared, sinktest.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	empty, err := reader.LogSize(t.Context(), time.Now())
 	if err != nil || empty.Bytes == 0 || empty.Daily != 0 || len(empty.Largest) != 0 {
@@ -31,9 +27,7 @@ func TestTheSizeOfALog(t *testing.T) {
 	}
 	truth := sinktest.WriteNoise(t, h.log, 30_000)
 	size, err := reader.LogSize(t.Context(), time.Now().Add(6*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Logf("%+v of %v", size, truth)
 	near := func(what string, got int64, want float64) {
 		t.Helper()

@@ -11,7 +11,10 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // An event that is read long after it was sent happened after the time that it tells. One that is read as it comes tells that.
 func TestAnEventThatWaitedTellsSinceWhen(t *testing.T) {
@@ -32,13 +35,9 @@ func TestAnEventThatWaitedTellsSinceWhen(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	client, err := apiclient.New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, err := client.Watch(t.Context(), change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "7", 60)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	if w.Connection() == nil {
 		t.Error("nothing else can be asked over the connection of HTTP/2")
@@ -50,9 +49,7 @@ func TestAnEventThatWaitedTellsSinceWhen(t *testing.T) {
 			time.Sleep(2 * time.Second) // the sink takes nothing
 		}
 		e, err := w.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !waits {
 			moment = <-sent
 		}

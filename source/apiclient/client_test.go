@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/test/require"
 )
 
 // A proxy may answer with a page of its own and 200: the lines of that page are not events, and the request is repeated.
@@ -61,9 +62,4 @@ func TestADocumentThatNeverEnds(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -19,14 +19,10 @@ import (
 func TestARequestEndsThoughThePluginHangs(t *testing.T) {
 	t.Parallel()
 	silent := filepath.Join(t.TempDir(), "silent") // opening it for reading waits for a writer
-	if err := syscall.Mkfifo(silent, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(silent, 0o600))
 	c, err := apiclient.New(&rest.Config{Host: "https://127.0.0.1:1", ExecProvider: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: "cat", Args: []string{silent}, InteractiveMode: clientcmdapi.NeverExecInteractiveMode}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { // ends the plugin
 		if writer, err := os.OpenFile(silent, os.O_RDWR, 0); err == nil {
 			_ = writer.Close()

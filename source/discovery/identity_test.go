@@ -15,6 +15,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/discovery"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -99,9 +100,4 @@ func identify(t *testing.T, s *answers) (change.ClusterIdentity, error) {
 	return must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s})).Identify(t.Context())
 }
 
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var mustDo = require.NoError

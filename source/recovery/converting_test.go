@@ -52,9 +52,7 @@ func TestPastListsFitIntoTheServersTimeout(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &convertingServer{objects: 2000, takes: takes, converted: make([]int, 2000)}
 			client, err := apiclient.New(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h := NewExactReads(client, change.NewStream(resource, "", "", ""), false, nil, false, nil, nil)
 			listed, began := 0, time.Now()
 			err = h.Names(t.Context(), "", 20, func(apiclient.Object) error { listed++; return nil })

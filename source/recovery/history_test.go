@@ -12,7 +12,10 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // Lists of small objects soon have large pages, since each page costs a count of all that follow, and those of large objects small ones.
 func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
@@ -32,14 +35,10 @@ func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
 		}))
 		defer server.Close()
 		client, err := apiclient.New(&rest.Config{Host: server.URL, QPS: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resource := change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}
 		h := NewExactReads(client, change.NewStream(resource, "", "", ""), false, nil, false, nil, nil)
-		if err := h.Objects(t.Context(), "", 20, 15, func(apiclient.Object) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Objects(t.Context(), "", 20, 15, func(apiclient.Object) error { return nil }))
 		for range 100 {
 			if _, _, err := h.Object(t.Context(), "default/a", 20); err != nil {
 				t.Fatal(err)

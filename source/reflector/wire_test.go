@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -202,9 +203,4 @@ func awaitRestart(t *testing.T, o *quietObserver) {
 	})
 }
 
-func mustDo(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var mustDo = require.NoError

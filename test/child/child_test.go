@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kubecdc/test/child"
+	"kubecdc/test/require"
 )
 
 // TestMain is also the parent that the test kills: it starts a child, says its pid, and waits.
@@ -83,9 +84,4 @@ func TestWhatDoesNotExistIsNotStarted(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = require.NoError

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"kubecdc/test/e2e"
+	"kubecdc/test/require"
 )
 
 func TestMain(m *testing.M) { e2e.Main(m) }
@@ -59,9 +60,4 @@ func names(all []consumer) string {
 	return strings.Join(list, ", ")
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -18,6 +18,7 @@ import (
 
 	"kubecdc/test/child"
 	"kubecdc/test/exporter"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -213,10 +214,4 @@ func (e *Exporter) Tail(n int) string {
 // Await is servers.Await.
 var Await = servers.Await
 
-// must fails the test on an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -21,6 +21,7 @@ import (
 	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/kafkatopics"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -218,9 +219,4 @@ func (r *run) says() string {
 	return "no"
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -24,9 +24,7 @@ func TestADatabaseServerIsLentAgainEmpty(t *testing.T) {
 			}
 			dir = p.Dir
 			conn, err := pgx.Connect(t.Context(), p.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer conn.Close(t.Context())
 			var left int
 			if err := conn.QueryRow(t.Context(), `select (select count(*) from pg_database where not datistemplate) - 2 +

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/test/require"
 )
 
 // Main is for TestMain: it runs the tests, then stops every server, also on Ctrl-C.
@@ -227,9 +229,4 @@ func database(t testing.TB, p *Postgres) (name string) {
 // UniqueName is a name that nothing else has: good for namespaces, topics and databases.
 func UniqueName() string { return "test-" + strings.ToLower(rand.Text()[:10]) }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

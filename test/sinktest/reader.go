@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/test/require"
 )
 
 func (w *world) reader(t *testing.T) sinks.Reader { return w.readerOf(t, Name) }
@@ -351,9 +352,4 @@ func readInOrder(t *testing.T, w *world) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

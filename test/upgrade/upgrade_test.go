@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kubecdc/test/e2e"
+	"kubecdc/test/require"
 )
 
 func TestMain(m *testing.M) { e2e.Main(m) }
@@ -165,9 +166,4 @@ func placeAt(w *e2e.World, name string, migrations []string, prefix string, pair
 	return place{World: &world, name: name, migrations: migrations}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -22,7 +22,10 @@ import (
 	"kubecdc/query/difference"
 	"kubecdc/sinks"
 	"kubecdc/test/hostile"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing")
 
@@ -39,9 +42,7 @@ func printing(t *testing.T, format, colour string) *printer {
 	c, p := &cobra.Command{}, &pastFlags{colour: colour}
 	p.Output.Flag(c, "table", "diff", "wide", "name", "json", "yaml", cli.JSONPath)
 	p.Format = format
-	if err := c.PreRunE(c, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.PreRunE(c, nil))
 	return &printer{flags: p, colours: p.newColours(io.Discard), hasTitles: true, hasBodies: true,
 		events: query.EventMaker{NoPatch: format == "diff" || format == "wide"}}
 }
@@ -49,9 +50,7 @@ func printing(t *testing.T, format, colour string) *printer {
 func printed(t *testing.T, p *printer, l *sinks.Logged) string {
 	t.Helper()
 	text, err := p.change(l, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -87,9 +86,7 @@ func TestAChangeIsPrinted(t *testing.T) {
 	}
 	golden := filepath.Join("testdata", "changes.golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 	}
 	if want, err := os.ReadFile(golden); err != nil || got.String() != string(want) {
 		t.Errorf("differs from %s (%v); to take it over: go test ./cmd/exporter/past -args -update\n%s", golden, err, got.String())

@@ -40,9 +40,7 @@ func TestAHistoryInYAMLIsTheOneInJSON(t *testing.T) {
 	}
 	for i, document := range documents {
 		var want, got map[string]any
-		if err := json.Unmarshal([]byte(lines[i]), &want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(lines[i]), &want))
 		if err := yaml.Unmarshal([]byte(document), &got); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%v\n%s\nwant %s", err, document, lines[i])
 		}
@@ -94,9 +92,7 @@ func TestAHistoryWithoutImagesSeparatesLives(t *testing.T) {
 	if err == nil {
 		err = p.print(t.Context(), c, log, sinks.Query{}, past)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := out.String(); strings.Contains(got, "does not have the object") || !strings.HasSuffix(got, "  ~ data.a: \"2\" → \"3\"\n") {
 		t.Error(got)
 	}

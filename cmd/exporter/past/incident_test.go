@@ -154,9 +154,7 @@ func TestAnIncidentFitsOnAScreen(t *testing.T) {
 		s := &script{t: t, events: query.EventMaker{Remember: true, NoPatch: true}, now: time.Date(2026, 5, 1, 14, 2, 0, 0, time.Local), states: map[string]map[string]any{}}
 		s.play()
 		v, err := s.b.End(t.Context(), noResources{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p := printing(t, "diff", "never")
 		p.flags.folded = true
 		fmt.Fprintf(&got, "%d columns\n", columns)
@@ -177,9 +175,7 @@ func TestAnIncidentFitsOnAScreen(t *testing.T) {
 	}
 	golden := filepath.Join("testdata", "incident.golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(golden, []byte(got.String()), 0o644))
 	}
 	if want, err := os.ReadFile(golden); err != nil || got.String() != string(want) {
 		t.Errorf("differs from %s (%v); to take it over: go test ./cmd/exporter/past -args -update\n%s", golden, err, got.String())

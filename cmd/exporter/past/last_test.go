@@ -186,9 +186,7 @@ func TestLastLinesAreThoseOfAllOfTheLog(t *testing.T) {
 		windowed.begin.Time, windowed.incomplete = since, true
 		c.SetErr(io.Discard)
 		cut, err := windowed.start(t.Context(), c, log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, _, err = windowed.cover(t.Context(), c, log, objects); err != nil {
 			t.Fatal(err)
 		}

@@ -81,9 +81,7 @@ func TestTheLastLinesAreTheLogsEnd(t *testing.T) {
 		asked := &tail{changes: changes{printer: *printing(t, "json", "never")}, last: n}
 		asked.labelled, _ = (&sinks.Objects{}).Labelled()
 		lines, err := asked.newest(t.Context(), &cobra.Command{}, log, &sinks.Objects{}, sinks.Query{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got, want []string
 		for _, l := range lines {
 			got = append(got, l.key)

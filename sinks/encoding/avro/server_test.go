@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/schema"
 	"kubecdc/source/discovery"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -56,9 +57,4 @@ func TestObjectsOfARealAPIServer(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr"
 
 	"kubecdc/sinks/encoding/registry"
+	"kubecdc/test/require"
 	"kubecdc/test/servers"
 )
 
@@ -134,9 +135,4 @@ func TestAKeyInTheURLIsNotShown(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError

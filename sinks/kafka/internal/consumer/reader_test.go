@@ -15,7 +15,10 @@ import (
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/test/require"
 )
+
+var must = require.NoError
 
 // writer is one transactional producer on the only partition of a topic.
 type writer struct {
@@ -26,9 +29,7 @@ type writer struct {
 func newWriter(t *testing.T, c *cluster.Client, id string) *writer {
 	t.Helper()
 	p, err := producer.New(t.Context(), c, producer.Options{TransactionalID: id, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &writer{p, producer.NewTopic("t", 1, 1<<20).Partitions[0]}
 }
 
@@ -37,29 +38,21 @@ func (w *writer) write(t *testing.T, value string) {
 	t.Helper()
 	if !w.Producer.InTransaction() {
 		w.Reset()
-		if err := w.Add(t.Context(), w.Partition); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Add(t.Context(), w.Partition))
 	}
 	w.QueueRecord(recordbatch.Record{Time: time.Now().UnixMilli(), Key: []byte("k"), Value: [][]byte{[]byte(value)}})
-	if err := w.Produce(t.Context(), w.Partition); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Produce(t.Context(), w.Partition))
 }
 
 func (w *writer) end(t *testing.T, commit bool) {
 	t.Helper()
-	if err := w.End(t.Context(), commit); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.End(t.Context(), commit))
 }
 
 func newClient(t *testing.T) *cluster.Client {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(fake.Close)
 	c := cluster.New(cluster.Options{Brokers: fake.ListenAddrs(), ClientID: "test", Dial: (&net.Dialer{}).DialContext,
 		RequestTimeout: 5 * time.Second, ReplicationFactor: 1, Logger: slog.New(slog.DiscardHandler),
@@ -83,9 +76,7 @@ func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 	b.end(t, true)
 	a.end(t, true)
 	ends, err := c.Ends(t.Context(), "t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, test := range map[string]struct {
 		first   int64
 		stops   []int64 // offsets to read to, one after another
@@ -104,9 +95,7 @@ func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 				Fetched: func(*consumer.Record) error { fetched++; return nil },
 				Visit:   func(r consumer.Record) error { visited = append(visited, string(r.Value)); return nil }})
 			for _, last := range test.stops {
-				if err := r.ReadTo(t.Context(), last); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.ReadTo(t.Context(), last))
 			}
 			if !slices.Equal(visited, test.visited) || fetched != test.fetched {
 				t.Errorf("visited %q of %d records, not %q of %d", visited, fetched, test.visited, test.fetched)

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 
 	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/test/require"
 )
 
 // decoded is a record as a consumer gets it.
@@ -136,9 +137,4 @@ func FuzzVarintLen(f *testing.F) {
 	})
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var must = require.NoError
