@@ -66,7 +66,7 @@ func newOutage(t *testing.T) *outage {
 // restart forgets what the process knows.
 func (o *outage) restart() { o.slot = newSlot(0, configFor(1), o.parts, nil) }
 
-// play makes the steps of a script: it begins sessions and ends them, writes batches, cuts the sink's connections, and looks into the log.
+// play makes the steps of a script: sessions begin and end, batches are written, the sink is cut, and the log is compared.
 func (o *outage) play(script string) {
 	o.t.Helper()
 	for step := range strings.SplitSeq(script, ", ") {

@@ -112,7 +112,7 @@ func TestEmptyWatches(t *testing.T) {
 
 // where demands that the log is at a position when the request comes.
 func (s step) where(position change.ResourceVersion) step {
-	s.at = position
+	s.logAt = position
 	return s
 }
 

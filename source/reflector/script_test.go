@@ -48,7 +48,7 @@ type step struct {
 	hang   bool                   // the connection stays open, without a byte
 	cut    bool                   // the connection breaks after the body
 	err    error                  // there is no answer at all
-	at     change.ResourceVersion // where the log is then
+	logAt  change.ResourceVersion // the position of the log then
 	pause  time.Duration          // the least time since the request before
 }
 
@@ -161,8 +161,8 @@ func (s *script) check(t *testing.T) {
 			t.Errorf("request %d is %q, want %q\nall: %s", i, got, want, strings.Join(s.seen, "\n     "))
 			return
 		}
-		if at := s.steps[i].at; at != "" && s.places[i] != at {
-			t.Errorf("at request %d (%s) the log is at %s, want %s", i, got, s.places[i], at)
+		if want := s.steps[i].logAt; want != "" && s.places[i] != want {
+			t.Errorf("at request %d (%s) the log is at %s, want %s", i, got, s.places[i], want)
 		}
 		if i > 0 && s.wait(i) < s.steps[i].pause {
 			t.Errorf("request %d (%s) came after %s, want %s", i, got, s.wait(i), s.steps[i].pause)

@@ -29,7 +29,7 @@ func initialEnd(version string) string {
 }
 
 func TestStreamingLists(t *testing.T) {
-	whole := step{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true}
+	once := step{want: streamed, body: added("a a 10") + initialEnd("200"), hang: true}
 	playAll(t, []scripted{
 		{name: "comes in any order, with changes in between, and goes on as the watch", options: streamingLists,
 			steps: []step{{want: streamed,
@@ -76,10 +76,10 @@ func TestStreamingLists(t *testing.T) {
 		// Their watch is short, since it has no bookmarks, so it is not the one that a streaming list has begun with.
 		{name: "is followed by another watch if it is of Events", stream: change.NewStream(eventsResource, "", "", ""),
 			options: streamingLists,
-			steps:   []step{whole, {want: "watch rv=200", hang: true}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
+			steps:   []step{once, {want: "watch rv=200", hang: true}}, want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
 		{name: "of metadata, with selectors", stream: change.NewStream(configMaps, "", "app=a", "metadata.name!=x"),
 			options: func(o *reflector.Options) { streamingLists(o); o.MetadataOnly = true },
-			steps: []step{{hang: true, body: whole.body,
+			steps: []step{{hang: true, body: once.body,
 				want: "watch metadata match=NotOlderThan initial=true fields=metadata.name!=x labels=app=a"}},
 			want: "r a@10 at 200, snapshot-begin, snapshot-end 1"},
 	})

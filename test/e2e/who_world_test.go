@@ -27,7 +27,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// whoWorld is an API server that writes its audit events to a file, and sends them to a courier or, through a proxy, to an exporter.
+// whoWorld is an API server whose audit events go to a file, and to a courier or, through a proxy, to an exporter.
 type whoWorld struct {
 	marker  *Writer
 	kube    *servers.Kubernetes
