@@ -120,8 +120,7 @@ func TestSlowAuditEventsWhileChangesGoIntoASpool(t *testing.T) {
 	file := filepath.Join(folder.dir, "events")
 	writer := w.Writer(t, []Kind{ConfigMaps})
 	e := StartExporter(t, "the exporter", ownSpool(t, w.With("KUBECDC_RESOURCES", ConfigMaps.ID(), "KUBECDC_KAFKA_BROKERS", lane.Address,
-		"KUBECDC_AUDIT_TOKEN_FILE", folder.write(t, "token", []byte(auditToken)), "KUBECDC_AUDIT_FILES", file)))
-	e.AwaitReady(t)
+		"KUBECDC_AUDIT_TOKEN_FILE", folder.write(t, "token", []byte(auditToken)), "KUBECDC_AUDIT_FILES", file))).AwaitReady(t)
 	w.AwaitComplete(t, writer, writer.kinds)
 	event := func(id string) string {
 		now := time.Now().UTC().Format(time.RFC3339Nano)

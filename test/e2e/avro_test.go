@@ -41,9 +41,7 @@ func demandingRegistry(t *testing.T) *servers.Registry {
 func TestRegistryAwayForLong(t *testing.T) {
 	r := demandingRegistry(t)
 	w, kinds := NewFragileWorld(t), []Kind{ConfigMaps, Widgets}
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, kinds).Fill(10)
 	env := w.With("KUBECDC_ENCODING", "avro", "KUBECDC_SCHEMA_REGISTRY_URL", r.URL, "KUBECDC_RESOURCES", Resources(kinds),
 		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String(), "KUBECDC_LEASE_DURATION", "1s",
 		"KUBECDC_CHECKPOINT_INTERVAL", "1m") // so that there is a tail to read back

@@ -27,8 +27,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 	writer, a := w.Writer(t, kinds), admin(t, w)
 	writer.Fill(20)
 	writer.Run(50)
-	e := StartExporter(t, "the one", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the one", w.Env).AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)
 	configMaps := w.Prefix + "." + ConfigMaps.ID()
 
@@ -38,8 +37,7 @@ func TestSlowKafkaInTrouble(t *testing.T) {
 
 	// A restart reads the topics' partitions again. No object may move.
 	e.stop(t)
-	e = StartExporter(t, "the next", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the next", w.Env).AwaitReady(t)
 	writer.Run(50)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	e.awaitLogged(t, "partitions were added to a topic", configMaps)

@@ -30,8 +30,7 @@ var removedKinds = []Kind{ConfigMaps, Roles}
 func testRemoved(t *testing.T, w *World, remove func()) {
 	t.Helper()
 	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = Resources(removedKinds), "1s"
-	writer := w.Writer(t, removedKinds)
-	writer.Fill(10)
+	writer := w.Writer(t, removedKinds).Fill(10)
 	runFor(t, w.Env, func() {
 		writer.Run(40)
 		w.AwaitComplete(t, writer, removedKinds)
@@ -149,8 +148,7 @@ func TestSlowAForgottenStreamIsSelectedAgain(t *testing.T) {
 			both := w.With("KUBECDC_RESOURCES", Resources(removedKinds))
 			one := w.With("KUBECDC_RESOURCES", Resources([]Kind{Roles}))
 			w.Env = both
-			writer := w.Writer(t, removedKinds)
-			writer.Fill(10)
+			writer := w.Writer(t, removedKinds).Fill(10)
 			runFor(t, both, func() { w.AwaitComplete(t, writer, removedKinds) })
 			for round, expired := range []bool{false, true} {
 				runFor(t, one, func() {

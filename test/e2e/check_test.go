@@ -69,8 +69,7 @@ func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 func TestCheckWhileAnExporterRuns(t *testing.T) {
 	env := map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
 		"KUBECDC_RESOURCES": "configmaps"}
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	code, out := command(t, env, "check")
 	if code != 0 || !strings.Contains(out, "sink         ok") || strings.Contains(out, "warning") {
 		t.Errorf("exporter check ends with %d:\n%s", code, out)

@@ -89,8 +89,7 @@ func tooLarge(t *testing.T, w *World, c *configs) {
 		_, _ = rand.Read(raw)
 		return map[string]string{"noise": hex.EncodeToString(raw)}
 	}
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	c.create("grows", noise(100))
 	for i, size := range []int{100, 30_000, 100, 30_000, 200, 40_000, 15_000, 100} {
 		w.awaitConfig(t, "grows", c.set("grows", noise(size)))
@@ -141,8 +140,7 @@ func wantRetractable(t *testing.T, w *World, name string) (stubs int) {
 func ignored(t *testing.T, w *World, c *configs) {
 	env := w.With("KUBECDC_IGNORE_FIELDS", "configmaps:data.beat", "KUBECDC_BACKFILL", "off", "KUBECDC_PROOF_INTERVAL", "1s")
 	c.create("beats", map[string]string{"beat": "0", "n": "0"})
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	beats := 0
 	beat := func(times int) {
 		for range times {
@@ -232,15 +230,13 @@ func (w *World) version(t *testing.T) change.ResourceVersion {
 
 func noUpdates(t *testing.T, w *World, c *configs) {
 	env := w.With("KUBECDC_OPS", "c,d,r", "KUBECDC_MANAGED_FIELDS", "drop", "KUBECDC_PROOF_INTERVAL", "1s")
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	c.create("lives", map[string]string{"n": "0"})
 	c.set("lives", map[string]string{"n": "1"})
 	wantNoDifference(t, w, env)
 	e.stop(t)
 	c.set("lives", map[string]string{"n": "2"})
-	e = StartExporter(t, "after a restart", env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "after a restart", env).AwaitReady(t)
 	c.delete("lives")
 	w.await(t, ConfigMaps, "lives", "the deletion", func(r Record) bool { return r.Op == "d" })
 	wantRetractable(t, w, "lives")
@@ -262,14 +258,12 @@ func noUpdates(t *testing.T, w *World, c *configs) {
 // there, a proof corrects it once, and finds no other difference from the API server.
 func bodies(t *testing.T, w *World, c *configs) {
 	w.Env = w.With("KUBECDC_RESOURCES", "configmaps")
-	e := StartExporter(t, "without before", w.With("KUBECDC_BEFORE", "none"))
-	e.AwaitReady(t)
+	e := StartExporter(t, "without before", w.With("KUBECDC_BEFORE", "none")).AwaitReady(t)
 	c.create("kept", map[string]string{"n": "0"})
 	w.await(t, ConfigMaps, "kept", "its creation", func(Record) bool { return true })
 	e.stop(t)
 	w.Env = w.With("KUBECDC_PROOF_INTERVAL", "1s")
-	e = StartExporter(t, "with before", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "with before", w.Env).AwaitReady(t)
 	Await(t, "a snapshot that stores the bodies", func() (bool, error) {
 		all := w.signals(t)
 		return len(all) == 1 && all[0].State == change.SignalCompleted, nil
@@ -282,8 +276,7 @@ func bodies(t *testing.T, w *World, c *configs) {
 
 	wrong := checkpoint.Pack(bytes.Replace(r.After, []byte(`"n":"1"`), []byte(`"n":"wrong"`), 1)).Base
 	servers.Exec(t, w.Env["KUBECDC_CHECKPOINT"], `update kubecdc.inventory set body = $1, delta = null where key = 'default/kept'`, wrong)
-	e = StartExporter(t, "after the checkpoint was changed", w.With("KUBECDC_RESOURCES", "*"))
-	e.AwaitReady(t)
+	e = StartExporter(t, "after the checkpoint was changed", w.With("KUBECDC_RESOURCES", "*")).AwaitReady(t)
 	w.await(t, ConfigMaps, "kept", "a correction", func(r Record) bool { return r.Inferred })
 	proofs := func() (n int) {
 		for _, c := range w.controls(t) {

@@ -18,8 +18,7 @@ func TestAQuietClusterAnswersForTheLastMinute(t *testing.T) {
 	t.Parallel()
 	w := NewFileWorld(t)
 	kinds := []Kind{ConfigMaps, Deployments, Roles}
-	writer := w.Writer(t, kinds)
-	writer.Fill(5)
+	writer := w.Writer(t, kinds).Fill(5)
 	lane, env := w.atProxy(t, "KUBECDC_WATERMARK_INTERVAL", "1m", "KUBECDC_RESOURCES", Resources(kinds))
 	StartExporter(t, "exporter", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)

@@ -13,8 +13,7 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	proxied = withSettings(w.With("KUBECDC_SLOTS", "6"), "KUBECONFIG", proxied["KUBECONFIG"])
 	env := withSettings(proxied, "KUBECONFIG", w.Env["KUBECONFIG"])
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
-	cut := StartExporter(t, "the one that is cut off", proxied)
-	cut.AwaitReady(t)
+	cut := StartExporter(t, "the one that is cut off", proxied).AwaitReady(t)
 	others := []*Exporter{StartExporter(t, "the second", env), StartExporter(t, "the third", env)}
 	slots.await("the start", 2, append(others, cut)...)
 	for _, e := range others {

@@ -21,11 +21,9 @@ func TestSlowAnExporterEndsWhenAnOutageBegins(t *testing.T) {
 func endsEarly(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {
 	kinds := []Kind{ConfigMaps, Roles}
 	env = withSettings(env, "KUBECDC_RESOURCES", Resources(kinds))
-	writer := w.Writer(t, kinds)
-	writer.Fill(30)
+	writer := w.Writer(t, kinds).Fill(30)
 	for i, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL} {
-		e := StartExporter(t, fmt.Sprint("exporter ", i), env)
-		e.AwaitReady(t)
+		e := StartExporter(t, fmt.Sprint("exporter ", i), env).AwaitReady(t)
 		w.AwaitComplete(t, writer, kinds)
 		if i%2 == 0 {
 			sink.Freeze()
@@ -76,8 +74,7 @@ func quietSlotReadsOn(t *testing.T, w *World, sink *servers.Proxy, env map[strin
 	writer, later := w.Writer(t, busy), w.Writer(t, quiet)
 	writer.Fill(30)
 	later.Fill(30)
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)
 	sink.Freeze()
 	writer.Run(1)

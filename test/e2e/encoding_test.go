@@ -23,9 +23,7 @@ func throughFaults(t *testing.T, encodings []string, settings ...string) map[str
 	t.Helper()
 	kinds := []Kind{ConfigMaps, Widgets}
 	first := NewWorld(t)
-	InstallWidgets(t, first.Kube.Config)
-	writer := first.Writer(t, kinds)
-	writer.Fill(10)
+	writer := first.Writer(t, kinds).Fill(10)
 	worlds := map[string]*World{}
 	checkpoint := map[string]string{}
 	for _, encoding := range encodings {

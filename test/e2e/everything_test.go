@@ -14,7 +14,6 @@ func TestSlowEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewFragileWorld(t)
-	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
 	writer.Pad = 2000
 	writer.Fill(160)
@@ -27,8 +26,7 @@ func TestSlowEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	})
 	e.Kill()
 	writer.Run(100)
-	e = StartExporter(t, "the second", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the second", w.Env).AwaitReady(t)
 
 	stop := writer.Start(150)
 	ctx := context.Background()

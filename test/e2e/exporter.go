@@ -154,8 +154,8 @@ func (e *Exporter) Wait(t testing.TB) int {
 // Ready requests /readyz once.
 func (e *Exporter) Ready() bool { return e.Process.Ready(context.Background()) == nil }
 
-// AwaitReady waits for /readyz.
-func (e *Exporter) AwaitReady(t testing.TB) {
+// AwaitReady waits for /readyz, and returns the exporter.
+func (e *Exporter) AwaitReady(t testing.TB) *Exporter {
 	t.Helper()
 	Await(t, e.name+" to be ready", func() (bool, error) {
 		if err := e.ended(); err != nil {
@@ -163,6 +163,7 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 		}
 		return e.Ready(), nil
 	})
+	return e
 }
 
 // get sends a request to the exporter's server.

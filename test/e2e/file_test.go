@@ -15,10 +15,8 @@ func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
-	writer := w.Writer(t, kinds)
-	writer.Fill(60)
-	e := StartExporter(t, "the owner", w.Env)
-	e.AwaitReady(t)
+	writer := w.Writer(t, kinds).Fill(60)
+	e := StartExporter(t, "the owner", w.Env).AwaitReady(t)
 	stop := writer.Start(50)
 	aFileIsAsked(t, w)
 	stop()
@@ -39,8 +37,7 @@ func TestARunningExporterWithAFileIsAsked(t *testing.T) {
 		t.Errorf("another owner exits with %d:\n%s", code, other.Tail(2000))
 	}
 	e.Kill()
-	e = StartExporter(t, "the next owner", w.With("KUBECDC_RESOURCES", ConfigMaps.ID()))
-	e.AwaitReady(t)
+	e = StartExporter(t, "the next owner", w.With("KUBECDC_RESOURCES", ConfigMaps.ID())).AwaitReady(t)
 	anEndedStreamIsForgotten(t, w)
 	writer.Run(20)
 	w.AwaitComplete(t, writer, []Kind{ConfigMaps})

@@ -16,15 +16,13 @@ func TestSlowPostgresForgets(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
 	writer, others := w.Writer(t, kinds), w.Writer(t, []Kind{Secrets})
 	writer.Run(40)
 	// No connection lives long enough to be broken when the server is replaced, and few bodies are remembered.
 	e := StartExporter(t, "an exporter", w.With("KUBECDC_LEASE_DURATION", "10m", "KUBECDC_RESOURCES", Resources(kinds),
 		"KUBECDC_BEFORE", "full", "KUBECDC_BATCH_MAX_BYTES", "64KiB", "KUBECDC_BUFFER_BYTES", "64KiB",
-		"KUBECDC_CHECKPOINT", w.Postgres.URL+"&pool_max_conn_lifetime=100ms"))
-	e.AwaitReady(t)
+		"KUBECDC_CHECKPOINT", w.Postgres.URL+"&pool_max_conn_lifetime=100ms")).AwaitReady(t)
 	for round, gap := range []bool{false, true} {
 		writer.Run(50)
 		w.AwaitComplete(t, writer, kinds)

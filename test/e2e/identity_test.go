@@ -43,8 +43,7 @@ func TestAnAPIServerThatIsBusyAtAStartIsWaitedFor(t *testing.T) {
 				"KUBECDC_RESOURCES": "configmaps"}
 			for _, start := range []string{"the first start", "a later start"} {
 				gate.refuse(code, 2)
-				e := StartExporter(t, start, env)
-				e.AwaitReady(t)
+				e := StartExporter(t, start, env).AwaitReady(t)
 				if log := e.Tail(1 << 20); !strings.Contains(log, "waiting for the API server to say which cluster it is") {
 					t.Errorf("%s does not say what it waits for:\n%s", start, log)
 				}
@@ -112,8 +111,7 @@ func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 	const byCA, lost = "is known by its CA alone", "the right to read namespace kube-system was lost"
 	start := func(name, says string, snapshot bool) {
 		t.Helper()
-		e := StartExporter(t, name, env)
-		e.AwaitReady(t)
+		e := StartExporter(t, name, env).AwaitReady(t)
 		log := e.Tail(1 << 20)
 		for _, text := range []string{byCA, lost} {
 			if strings.Contains(log, text) != (text == says) {

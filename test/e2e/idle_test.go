@@ -57,8 +57,7 @@ func frozenServersAreNamed(t *testing.T, w *World) {
 	proxies, env := w.Proxied(t)
 	w.Env = env
 	e := StartExporter(t, "one that has nothing to write", w.With("KUBECDC_LEASE_DURATION", "10s", "KUBECDC_WATERMARK_INTERVAL", "1m",
-		"KUBECDC_RESOURCES", Resources([]Kind{Widgets})))
-	e.AwaitReady(t)
+		"KUBECDC_RESOURCES", Resources([]Kind{Widgets}))).AwaitReady(t)
 	for _, server := range []struct{ part, proxy string }{{"sink", "kafka"}, {"checkpoint", "postgres"}} {
 		proxies[server.proxy].Freeze()
 		e.awaitWrong(t, server.part+": no answer since ")

@@ -15,9 +15,7 @@ func TestSlowTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
+	writer := w.Writer(t, Kinds).Fill(20)
 	one, four, two := w.With("KUBECDC_SLOTS", "1"), w.With("KUBECDC_SLOTS", "4"), w.With("KUBECDC_SLOTS", "2")
 	stop := writer.Start(150)
 	killedAt(t, one, failpoint.Written+":60")        // leaves a tail
@@ -26,12 +24,10 @@ func TestSlowTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	killedAt(t, four, failpoint.ControlWritten+":3")
 	killedAt(t, four, failpoint.Written+":1") // the first batch after the change
 	killedAt(t, four, failpoint.RollingForward+":1")
-	e := StartExporter(t, "with 4 slots", four)
-	e.AwaitReady(t)
+	e := StartExporter(t, "with 4 slots", four).AwaitReady(t)
 	awaitMade(t, writer, writer.Made.Load()+200)
 
-	standby := StartExporter(t, "with 2 slots", two)
-	standby.AwaitReady(t)
+	standby := StartExporter(t, "with 2 slots", two).AwaitReady(t)
 	standby.awaitLogged(t, "KUBECDC_SLOTS is 2 here, but 4 in the running replicas")
 	awaitMade(t, writer, writer.Made.Load()+200)
 	e.Kill()

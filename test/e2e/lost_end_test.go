@@ -24,12 +24,10 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	must(t, err)
 	t.Cleanup(proxy.Close)
 	kinds := []Kind{ConfigMaps, Secrets, Roles}
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, kinds).Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2", "KUBECDC_WATERMARK_INTERVAL", "1m",
 		"KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxy.Address, "kubecdc"), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	writer.Run(50)
 	have := len(w.AwaitComplete(t, writer, kinds).Records)
 	Await(t, "the standby to have followed", func() (bool, error) {
@@ -66,8 +64,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 			t.Parallel()
 			w := NewBrokerWorld(t, servers.KafkaOptions{Joined: true})
 			kinds := []Kind{ConfigMaps, Secrets}
-			writer := w.Writer(t, kinds)
-			writer.Fill(10)
+			writer := w.Writer(t, kinds).Fill(10)
 			env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2")
 			runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) }) // all topics are on the first broker
 			ahead, behind := join(t, w.Kafka), (*servers.Kafka)(nil)
@@ -75,8 +72,7 @@ func TestSlowATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 			for _, topic := range lost {
 				moveTopic(t, w, w.Prefix+"."+topic, 2, 3)
 			}
-			e := StartExporter(t, "an exporter", env)
-			e.AwaitReady(t)
+			StartExporter(t, "an exporter", env).AwaitReady(t)
 			writer.Run(40)
 			w.AwaitComplete(t, writer, kinds)
 
@@ -113,8 +109,7 @@ func TestSlowATopicThatLosesItsEndWithAnUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	w := NewFragileWorld(t)
 	kinds := []Kind{ConfigMaps}
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, kinds).Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_DELIVERY", "at-least-once")
 	runFor(t, env, func() {
 		writer.Run(40)

@@ -42,8 +42,7 @@ func TestWhatFollowsALossIsInTheLog(t *testing.T) {
 			t.Parallel()
 			w := x.world(t)
 			kinds := []Kind{ConfigMaps, Secrets}
-			writer := w.Writer(t, kinds)
-			writer.Fill(10)
+			writer := w.Writer(t, kinds).Fill(10)
 			env := w.With("KUBECDC_RESOURCES", Resources(kinds))
 			runFor(t, env, func() { writer.Run(60); w.AwaitComplete(t, writer, kinds) })
 			x.lose(t, w)
@@ -63,8 +62,7 @@ func TestALossOfWhatEtcdHasForgottenEndsAtTheList(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Secrets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, kinds).Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds))
 	runFor(t, env, func() { writer.Run(40); w.AwaitComplete(t, writer, kinds) })
 	deleteRecords(t, w, ConfigMaps.ID())
@@ -180,11 +178,9 @@ func TestASpoolIsForwardedBehindALoss(t *testing.T) {
 
 func lostBeforeASpool(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {
 	kinds := []Kind{ConfigMaps, Secrets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(20)
+	writer := w.Writer(t, kinds).Fill(20)
 	env = withSettings(env, "KUBECDC_RESOURCES", Resources(kinds))
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	writer.Run(60)
 	w.AwaitComplete(t, writer, kinds)
 	sink.Cut()
@@ -271,8 +267,7 @@ func movesOf(log *Log, stream change.StreamID) map[uint64]change.ResourceVersion
 
 func holeInTheMiddle(t *testing.T, w *World, removed uint64, remove func(first, last int)) {
 	kinds := []Kind{ConfigMaps, Secrets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, kinds).Fill(10)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10")
 	runFor(t, env, func() { writer.Run(200); w.AwaitComplete(t, writer, kinds) })
 	positions := movesOf(w.Read(t), ConfigMaps.Stream())
@@ -324,10 +319,8 @@ func TestAHoleIsRecordedBeforeASpoolIsForwarded(t *testing.T) {
 	proxies, env := w.Proxied(t)
 	env = withSettings(ownSpool(t, env), "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps}), "KUBECDC_PROOF_INTERVAL", "1s",
 		"KUBECDC_BATCH_MAX_CHANGES", "5")
-	writer := w.Writer(t, []Kind{ConfigMaps})
-	writer.Fill(20)
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	writer := w.Writer(t, []Kind{ConfigMaps}).Fill(20)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	writer.Run(60)
 	w.AwaitComplete(t, writer, []Kind{ConfigMaps})
 	proxies["sink"].Cut()

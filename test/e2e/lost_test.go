@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -24,9 +23,7 @@ import (
 func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	env := w.With("KUBECDC_SLOTS", "2")
 	runFor(t, env, func() { writer.Run(40) })
 
@@ -60,9 +57,7 @@ func TestSlowTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	env := w.With("KUBECDC_SLOTS", "2")
 	a := admin(t, w)
 	topic := func(kind Kind) string { return w.Prefix + "." + kind.ID() }
@@ -104,8 +99,7 @@ func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
 	w, other := NewWorld(t), servers.LendKafka(t)
 	proxies, env := w.Proxied(t)
 	env["KUBECDC_RESOURCES"] = Resources([]Kind{ConfigMaps})
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	proxies["kafka"].Retarget(other.Brokers[0])
 	proxies["kafka"].Drop()
 	if code := e.Wait(t); code != 2 {
@@ -161,13 +155,9 @@ func TestSlowADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
 // runFor runs an exporter while do is done.
 func runFor(t *testing.T, env map[string]string, do func()) {
 	t.Helper()
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	do()
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Fatalf("the exit code is %d", code)
-	}
+	e.stop(t)
 }
 
 func admin(t *testing.T, w *World) *kadm.Client {

@@ -184,9 +184,7 @@ func readAll(t *testing.T, r sinks.Reader) *logContent {
 func TestTopicsAreServed(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(5)
+	writer := w.Writer(t, Kinds).Fill(5)
 	StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writer, Kinds)
 	env := w.With("XDG_STATE_HOME", t.TempDir())

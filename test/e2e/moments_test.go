@@ -71,8 +71,7 @@ func testTimes(t *testing.T, w *World) {
 		p.began[kind.ID()] = p.versions(kind)
 	}
 	p.writer.Fill(5)
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	w.AwaitComplete(t, p.writer, Kinds)
 	p.phase("live", 5)
 	for range 2 { // deletions in the meantime are read when the exporter goes on

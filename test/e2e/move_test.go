@@ -20,10 +20,8 @@ func TestALogIsMoved(t *testing.T) {
 
 	writer := w.Writer(t, kinds)
 	writer.Run(40)
-	first := StartExporter(t, "the first", w.Env)
-	first.AwaitReady(t)
-	second := StartExporter(t, "the second", moved.Env)
-	second.AwaitReady(t)
+	first := StartExporter(t, "the first", w.Env).AwaitReady(t)
+	StartExporter(t, "the second", moved.Env).AwaitReady(t)
 	writer.Run(40)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 	first.stop(t)

@@ -18,8 +18,7 @@ func TestTheFileOfARunningExporterIsMoved(t *testing.T) {
 	w := NewFileWorld(t)
 	kinds := []Kind{ConfigMaps, Roles}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
-	writer := w.Writer(t, kinds)
-	writer.Fill(30)
+	writer := w.Writer(t, kinds).Fill(30)
 	remove := func() error {
 		return errors.Join(os.Remove(w.File), os.Remove(w.File+"-wal"), os.Remove(w.File+"-shm"), os.Remove(w.File+".lock"))
 	}
@@ -44,8 +43,7 @@ func TestTheFileOfARunningExporterIsMoved(t *testing.T) {
 		"its log moved":              {move: func() error { return os.Rename(w.File+"-wal", w.File+".moved") }, writes: true},
 		"an older copy in its place": {move: older, writes: true},
 	} {
-		e := StartExporter(t, name, w.Env)
-		e.AwaitReady(t)
+		e := StartExporter(t, name, w.Env).AwaitReady(t)
 		writer.Run(20)
 		w.AwaitComplete(t, writer, kinds)
 		stop := func() {}
@@ -78,13 +76,11 @@ func TestSlowACheckpointAndASpoolAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	lane, kinds, folder := w.Kafka.Lane(t), []Kind{ConfigMaps, Roles}, t.TempDir()
-	writer := w.Writer(t, kinds)
-	writer.Fill(30)
+	writer := w.Writer(t, kinds).Fill(30)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_DIR", filepath.Join(folder, "spool"),
 		"KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(folder, "checkpoint.db"))
 	for _, part := range []string{"checkpoint.db", "spool/*/slot-0.db"} {
-		e := StartExporter(t, "without "+part, env)
-		e.AwaitReady(t)
+		e := StartExporter(t, "without "+part, env).AwaitReady(t)
 		w.AwaitComplete(t, writer, kinds)
 		lane.Cut()
 		writer.Run(50)

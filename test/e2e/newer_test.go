@@ -35,8 +35,7 @@ func newerWorld(t *testing.T) (*World, *Exporter, dynamic.ResourceInterface) {
 		_, err := api.Create(t.Context(), sample(ConfigMaps, name, 0, 0), metav1.CreateOptions{})
 		must(t, err)
 	}
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	return w, e, api
 }
 

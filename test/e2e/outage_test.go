@@ -57,8 +57,7 @@ func outages(t *testing.T, w *World, settings ...string) {
 	first.awaitSuspended(t, "the last step")
 	first.awaitLogged(t, "starting the next one from what is durable", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "no other process has taken over slot 0")
 
-	second := StartExporter(t, "the second", env)
-	second.AwaitReady(t)
+	StartExporter(t, "the second", env).AwaitReady(t)
 	first.wakeOvertaken(t)
 	stop()
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
@@ -70,12 +69,9 @@ func TestSlowKilledAtEachStepByProtocol2(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
+	writer := w.Writer(t, Kinds).Fill(20)
 	env := w.With("KUBECDC_KAFKA_TRANSACTION_PROTOCOL", "2")
-	first := StartExporter(t, "the first", env)
-	first.AwaitReady(t)
+	first := StartExporter(t, "the first", env).AwaitReady(t)
 	first.awaitLogged(t, "all brokers make them by protocol 2")
 	first.Kill()
 	stop := writer.Start(30)
@@ -101,8 +97,7 @@ func TestServersAwayForLong(t *testing.T) {
 	}
 	startBeforeServers(t, w, proxies["kafka"], env)
 	writer := w.Writer(t, Kinds)
-	e := StartExporter(t, "an exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "an exporter", env).AwaitReady(t)
 	for i, name := range []string{"kafka", "postgres", "api"} {
 		writer.Run(30)
 		if i%2 == 0 {

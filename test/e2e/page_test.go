@@ -20,8 +20,7 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	}
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
-	writer := w.Writer(t, kinds)
-	writer.Fill(300)
+	writer := w.Writer(t, kinds).Fill(300)
 	w.Env = w.With("KUBECDC_CLUSTER", "prod-eu1", "KUBECDC_PROOF_INTERVAL", "2s", "KUBECDC_RESOURCES", "*.apps,*.rbac.authorization.k8s.io,"+
 		"configmaps,endpoints,namespaces,nodes,persistentvolumeclaims,pods,secrets,serviceaccounts,services")
 	e := StartExporter(t, "the first", w.Env)
@@ -29,8 +28,7 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	e.Kill()
 	writer.Run(200)
 	must(t, w.Kube.RestartAPIServer(context.Background()))
-	e = StartExporter(t, "the second", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the second", w.Env).AwaitReady(t)
 	Await(t, "the gaps to be recovered", func() (bool, error) {
 		writer.Run(10)
 		return e.Metric(t, "kubecdc_gaps_total", `complete="true"`) > 0 && e.Wrong() == "", nil

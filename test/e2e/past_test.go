@@ -67,8 +67,7 @@ func testThePast(t *testing.T, w *World) {
 	p := &pastTest{World: w, t: t, writer: NewWriter(t, w.Kube.Config, seed, Kinds), random: rand.New(rand.NewPCG(seed, 5))}
 	p.writer.Fill(25)
 	w.Env = w.With("KUBECDC_BATCH_MAX_CHANGES", "1") // so that the first lists take a hundred batches, like large lists
-	e := StartExporter(t, "before the gaps", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "before the gaps", w.Env).AwaitReady(t)
 	log := w.AwaitComplete(t, p.writer, Kinds)
 	for _, kind := range Kinds {
 		p.from = max(p.from, log.SnapshotEnd(kind.ID()))

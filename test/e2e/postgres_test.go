@@ -45,13 +45,11 @@ func storedOnce(t *testing.T, w *World, meanwhile func()) {
 		killedAt(t, w.Env, step+":1")
 	}
 	for range 2 {
-		e := StartExporter(t, "killed at a random moment", w.Env)
-		e.AwaitReady(t)
+		e := StartExporter(t, "killed at a random moment", w.Env).AwaitReady(t)
 		awaitMade(t, writer, writer.Made.Load()+20+random.Int64N(60))
 		e.Kill()
 	}
-	e := StartExporter(t, "the last", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the last", w.Env).AwaitReady(t)
 	meanwhile()
 	awaitMade(t, writer, writer.Made.Load()+100)
 	stop()

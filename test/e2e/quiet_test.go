@@ -17,8 +17,7 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 	w.Env["KUBECDC_WATERMARK_INTERVAL"] = "20s" // a watch lasts that long
 	both, others := w.Writer(t, kinds), w.Writer(t, []Kind{Roles})
 	both.Run(30)
-	e := StartExporter(t, "exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "exporter", w.Env).AwaitReady(t)
 	w.AwaitComplete(t, both, kinds)
 	quiet, err := w.Kube.Revision(t.Context())
 	must(t, err)

@@ -36,8 +36,7 @@ func othersLittle(t *testing.T, w *World) {
 	must(t, err)
 	end, _ := ends.Lookup(topic, 0)
 
-	e := StartExporter(t, "slots of which one has no stream", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "slots of which one has no stream", env).AwaitReady(t)
 	Await(t, "both slots to be open", func() (bool, error) {
 		return e.Metric(t, "kubecdc_slot_held", `slot="0"`)+e.Metric(t, "kubecdc_slot_held", `slot="1"`) == 2, nil
 	})

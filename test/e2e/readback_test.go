@@ -211,8 +211,7 @@ func TestACrashWhileBatchesArePending(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
-	writer := w.Writer(t, kinds)
-	writer.Fill(60)
+	writer := w.Writer(t, kinds).Fill(60)
 	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10", "KUBECDC_BEFORE", "full",
 		"KUBECDC_CHECKPOINT_INTERVAL", "1m")
 	// On a slow machine the checkpoint may have followed before the sixth batch.

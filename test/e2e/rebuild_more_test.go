@@ -16,11 +16,8 @@ func TestSlowACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	w.Env["KUBECDC_SLOTS"] = "2"
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
-	e := StartExporter(t, "an exporter", w.Env)
-	e.AwaitReady(t)
+	writer := w.Writer(t, Kinds).Fill(10)
+	e := StartExporter(t, "an exporter", w.Env).AwaitReady(t)
 	writer.Run(40)
 	w.AwaitComplete(t, writer, Kinds)
 	for i, loss := range []func(){func() { emptyCheckpoint(t, w) }, func() { dropCheckpoint(t, w) }} {
@@ -49,9 +46,7 @@ func TestSlowACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
 	servers.Slow(t)
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	runFor(t, w.Env, func() { writer.Run(40); w.AwaitComplete(t, writer, Kinds) })
 	for _, topic := range []string{w.Prefix + "." + ConfigMaps.ID(), w.Prefix + ".control"} {
 		dropCheckpoint(t, w)
@@ -106,8 +101,7 @@ func TestSlowTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 		left := both[1-n]
 		left.AwaitReady(t)
 		left.Kill()
-		restarted := StartExporter(t, "the other, restarted", envs[1-n])
-		restarted.AwaitReady(t)
+		restarted := StartExporter(t, "the other, restarted", envs[1-n]).AwaitReady(t)
 		restarted.Kill()
 	}
 }

@@ -32,9 +32,7 @@ func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
 	w.Env["KUBECDC_SLOTS"] = "2"
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	runFor(t, w.Env, func() { writer.Run(40); w.AwaitComplete(t, writer, Kinds) })
 
 	dropCheckpoint(t, w)
@@ -81,16 +79,12 @@ func afterRebuild(t *testing.T, w *World, writer *Writer, env map[string]string)
 // afterRebuildThatBegins also demands that the exporter's log has the words at its start.
 func afterRebuildThatBegins(t *testing.T, w *World, writer *Writer, env map[string]string, words string) {
 	t.Helper()
-	e := StartExporter(t, "after the loss", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "after the loss", env).AwaitReady(t)
 	writer.Run(50)
 	w.AwaitComplete(t, writer, Kinds)
 	e.awaitLogged(t, words)
 	e.awaitLogged(t, "the checkpoint is rebuilt")
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Fatalf("the exit code is %d", code)
-	}
+	e.stop(t)
 }
 
 // wantNoGapButRecovered demands that every gap was recovered.
@@ -127,8 +121,7 @@ func TestSlowALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	env := w.With("KUBECDC_CHECKPOINT", "sqlite:"+path)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	for _, lose := range []func(){func() { removeSQLite(t, path) }, func() { damageBodies(t, path) }, func() { damagePages(t, path, 1) },
 		func() { damagePages(t, path, 12) }} {
 		runFor(t, env, func() { writer.Run(50); w.AwaitComplete(t, writer, Kinds) })
@@ -197,9 +190,7 @@ func TestSlowALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.Env["KUBECDC_SLOTS"] = "2"
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	runFor(t, w.Env, func() { writer.Run(40); w.AwaitComplete(t, writer, Kinds) })
 	for _, step := range []string{"", failpoint.Rebuilding + ":1", failpoint.Rebuilt + ":2"} {
 		dropCheckpoint(t, w)
@@ -224,10 +215,8 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	other := servers.Lend(t)
 	InstallWidgets(t, other.Config)
 	NewWriter(t, other.Config, 1, Kinds).Fill(10)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
-	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "10m"))
-	e.AwaitReady(t)
+	writer := w.Writer(t, Kinds).Fill(10)
+	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "10m")).AwaitReady(t)
 	writer.Run(40)
 	w.AwaitComplete(t, writer, Kinds)
 	e.Signal(syscall.SIGSTOP)
@@ -287,9 +276,7 @@ func uidOf(t *testing.T, k *servers.Kubernetes) string {
 func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, Kinds).Fill(10)
 	folder := t.TempDir()
 	var both [2]*Exporter
 	for i := range both {

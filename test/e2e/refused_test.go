@@ -49,8 +49,7 @@ func TestSlowOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 
 	writer := w.Writer(t, all)
 	writer.Run(40)
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	e.awaitWrong(t, "stream configmaps: prepare topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
 	e.awaitWrong(t, "stream secrets: write ", "stub", "raise max.message.bytes")
 	writer.Run(40)
@@ -141,10 +140,7 @@ func readingIsMissed(t *testing.T, w *World) {
 
 func (e *Exporter) restart(t testing.TB, w *World) *Exporter {
 	t.Helper()
-	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t); code != 0 {
-		t.Fatalf("the exit code is %d:\n%s", code, e.Tail(3000))
-	}
+	e.stop(t)
 	return StartExporter(t, "the next exporter", w.Env)
 }
 

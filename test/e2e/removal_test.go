@@ -24,10 +24,8 @@ func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types 
 func TestARemovalThatNoExporterSawIsComplete(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Widgets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(60)
+	writer := w.Writer(t, kinds).Fill(60)
 	env := w.With("KUBECDC_SLOTS", "2", "KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10")
 	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
 	alive := len(w.Read(t).ByKey(w.Prefix, Widgets))
@@ -102,8 +100,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
+	writer := w.Writer(t, kinds).Fill(10)
 	both, one := w.With("KUBECDC_RESOURCES", Resources(kinds)), w.With("KUBECDC_RESOURCES", Resources([]Kind{Roles}))
 	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
 	for range 2 {

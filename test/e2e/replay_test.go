@@ -461,9 +461,7 @@ func replayNotRetained(t *testing.T, l *replayLog) {
 func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t)
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
+	writer := w.Writer(t, Kinds).Fill(20)
 	w.Env["KUBECDC_SLOTS"] = "3"
 	StartExporter(t, "live", w.Env).AwaitReady(t)
 	stop := writer.Start(100)

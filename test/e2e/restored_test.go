@@ -51,8 +51,7 @@ func testRestores(t *testing.T, w *World, replicas int) {
 	start := func() {
 		running = nil
 		for i := range replicas {
-			e := StartExporter(t, "replica "+string(rune('0'+i)), w.Env)
-			e.AwaitReady(t)
+			e := StartExporter(t, "replica "+string(rune('0'+i)), w.Env).AwaitReady(t)
 			running = append(running, e)
 		}
 	}

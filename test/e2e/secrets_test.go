@@ -101,7 +101,7 @@ func (e *Exporter) stop(t testing.TB) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
 	if code := e.Wait(t); code != 0 {
-		t.Errorf("after SIGTERM %s ends with %d:\n%s", e.name, code, e.Tail(2000))
+		t.Fatalf("after SIGTERM %s ends with %d:\n%s", e.name, code, e.Tail(2000))
 	}
 }
 
@@ -157,8 +157,7 @@ func (w *World) wantStoredHidden(t testing.TB, v *vault) {
 }
 
 func wildcardTakesNone(t *testing.T, w *World, v *vault) {
-	e := StartExporter(t, "with a wildcard", w.With("KUBECDC_RESOURCES", "*,!leases.coordination.k8s.io"))
-	e.AwaitReady(t)
+	e := StartExporter(t, "with a wildcard", w.With("KUBECDC_RESOURCES", "*,!leases.coordination.k8s.io")).AwaitReady(t)
 	v.put("wild", 0)
 	v.config("wild")
 	got := w.await(t, ConfigMaps, "wild", "the ConfigMap", func(Record) bool { return true })
@@ -193,8 +192,7 @@ func (w *World) wantChecked(t *testing.T, env map[string]string, want ...string)
 
 func asHashes(t *testing.T, w *World, v *vault) {
 	env := w.With("KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "10KiB")
-	e := StartExporter(t, "with hashes", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "with hashes", env).AwaitReady(t)
 	w.await(t, Secrets, "old", "the snapshot", func(r Record) bool { return r.Op == "r" })
 	created := w.awaitVersion(t, "live", v.put("live", 0))
 	rotated := w.awaitVersion(t, "live", v.put("live", 0))
@@ -226,8 +224,7 @@ func asHashes(t *testing.T, w *World, v *vault) {
 func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	name := "switched-" + mode
 	plain := w.With("KUBECDC_SECRETS", "plain")
-	e := StartExporter(t, "in plain", plain)
-	e.AwaitReady(t)
+	e := StartExporter(t, "in plain", plain).AwaitReady(t)
 	w.awaitVersion(t, name, v.put(name, 0))
 	w.awaitVersion(t, name+"-deleted", v.put(name+"-deleted", 0))
 	e.stop(t)
@@ -240,8 +237,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	theCanary.Demand(t, "the topics", true, before)
 
 	strict := w.With("KUBECDC_SECRETS", mode)
-	e = StartExporter(t, "in "+mode, strict)
-	e.AwaitReady(t)
+	e = StartExporter(t, "in "+mode, strict).AwaitReady(t)
 	w.wantStoredHidden(t, v)
 	updated := w.awaitVersion(t, name, v.put(name, 0))
 	v.delete(name + "-deleted")
@@ -262,8 +258,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	w.wantStoredHidden(t, v)
 	e.stop(t)
 
-	e = StartExporter(t, "without Secrets", w.With("KUBECDC_SECRETS", mode, "KUBECDC_RESOURCES", "configmaps"))
-	e.AwaitReady(t)
+	e = StartExporter(t, "without Secrets", w.With("KUBECDC_SECRETS", mode, "KUBECDC_RESOURCES", "configmaps")).AwaitReady(t)
 	if stored := Bodies(t, w.Env["KUBECDC_CHECKPOINT"], w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"); strings.Contains(string(stored), `"data"`) {
 		t.Errorf("of Secrets that are not exported any more the checkpoint keeps %.400s", stored)
 	}
@@ -281,8 +276,7 @@ func TestSlowSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "pipe", "KUBECDC_RESOURCES": "secrets", "KUBECDC_SINK": "stdout",
 		"KUBECDC_CHECKPOINT": "sqlite:" + path, "KUBECDC_SECRETS": "plain"}
 	v.put("a", 20)
-	e := StartExporter(t, "in plain", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "in plain", env).AwaitReady(t)
 	e.awaitLine(t, v.put("a", 30))
 	e.awaitLine(t, v.put("b", 0))
 	e.stop(t)
@@ -290,8 +284,7 @@ func TestSlowSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 	theCanary.Demand(t, "the file", true, append(Files(t, path), FileBodies(t, path, "pipe", v.uid, "secrets")...))
 
 	env["KUBECDC_SECRETS"] = "hash"
-	e = StartExporter(t, "in hash", env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "in hash", env).AwaitReady(t)
 	e.awaitLine(t, v.put("a", 0))
 	e.awaitLine(t, v.put("b", 0))
 	theCanary.Demand(t, "the file", false, Files(t, path))
@@ -314,15 +307,13 @@ func TestAStricterRuleWithAnEmbeddedLog(t *testing.T) {
 	v := newVault(t, w.Kube)
 	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = "secrets", "1s"
 	v.put("a", 0)
-	e := StartExporter(t, "in plain", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "in plain", w.Env).AwaitReady(t)
 	w.awaitVersion(t, "a", v.put("a", 0))
 	still := v.put("b", 0)
 	w.awaitVersion(t, "b", still)
 	e.stop(t)
 
-	e = StartExporter(t, "in hash", w.With("KUBECDC_SECRETS", "hash"))
-	e.AwaitReady(t)
+	e = StartExporter(t, "in hash", w.With("KUBECDC_SECRETS", "hash")).AwaitReady(t)
 	changed := w.awaitVersion(t, "a", v.put("a", 0))
 	if !strings.Contains(string(changed.Before), "hmac-sha256:") || strings.Contains(string(changed.Before), theCanary.Base64()) {
 		t.Errorf("the state before is %s", changed.Before)
@@ -368,8 +359,7 @@ func TestSlowSecretsAreNotInThePostgresSink(t *testing.T) {
 	g := newGatewayOf(t, w.Kube, "secrets", `{"type":"ADDED","object":{"metadata":{},"data":{"a":"`+string(theCanary)+`"}}}`+"\n")
 	v.put("a", 3)
 	e := StartExporter(t, "with Postgres", w.With("KUBECONFIG", g.kubeconfig, "KUBECDC_SECRETS", "hash", "KUBECDC_RESOURCES", "secrets",
-		"KUBECDC_SECRETS_KEY", "a key of this test alone"))
-	e.AwaitReady(t)
+		"KUBECDC_SECRETS_KEY", "a key of this test alone")).AwaitReady(t)
 	w.awaitVersion(t, "a", v.put("a", 2))
 	v.delete("a")
 	w.await(t, Secrets, "a", "the deletion", func(r Record) bool { return r.Op == "d" })

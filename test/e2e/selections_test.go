@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,10 +94,7 @@ func TestRandomSelectionsOneAfterAnother(t *testing.T) {
 			e.AwaitReady(t)
 			writeLabelled(t, kafka.Kube, random, 25)
 			wantSelected(t, w, next, markSelected(t, kafka.Kube, next, random))
-			e.Signal(syscall.SIGTERM)
-			if code := e.Wait(t); code != 0 {
-				t.Fatalf("the exit code is %d", code)
-			}
+			e.stop(t)
 		}
 		t.Logf("%s: %v", w.Env["KUBECDC_SINK"], accepted)
 	}

@@ -51,8 +51,7 @@ func TestAPausedStreamRemainsPausedOverRestarts(t *testing.T) {
 	writer.Run(40)
 	w.AwaitComplete(t, writer, []Kind{Roles})
 	e.Kill()
-	e = StartExporter(t, "the next exporter", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the next exporter", w.Env).AwaitReady(t)
 	e.awaitWrong(t, "stream configmaps: paused by signal ", "exporter resume configmaps")
 	if n := e.Metric(t, "kubecdc_stream_state", `state="paused"`); n != 1 {
 		t.Errorf("the metric does not say that it is paused: %v", n)
@@ -98,8 +97,7 @@ func TestAPausedStreamRemainsPausedOverRestarts(t *testing.T) {
 func aFileIsAskedBetweenRuns(t *testing.T, w *World) {
 	t.Helper()
 	env := w.With("KUBECDC_SINK", "stdout", "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
-	e := StartExporter(t, "one with a file", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "one with a file", env).AwaitReady(t)
 	mustRun(t, env, "signals", "list")
 	mustRun(t, env, "forget")
 	e.stop(t)
@@ -191,8 +189,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps, Deployments}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
-	writer := w.Writer(t, kinds)
-	writer.Fill(60)
+	writer := w.Writer(t, kinds).Fill(60)
 	e := StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writer, kinds)
 	e.awaitCheckpoint(t)
@@ -211,8 +208,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	before := len(w.Read(t).Records)
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--no-wait")
 	killedAt(t, w.Env, failpoint.SignalAnswered+":2")
-	e = StartExporter(t, "the next exporter", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the next exporter", w.Env).AwaitReady(t)
 	Await(t, "the snapshot to be completed", func() (bool, error) {
 		return w.signals(t)[2].State == change.SignalCompleted, nil
 	})
@@ -289,8 +285,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
-	writer := w.Writer(t, kinds)
-	writer.Fill(60)
+	writer := w.Writer(t, kinds).Fill(60)
 	e := StartExporter(t, "the exporter", w.Env)
 	live := len(w.AwaitComplete(t, writer, kinds).ByKey(w.Prefix, ConfigMaps))
 	e.awaitCheckpoint(t)
@@ -358,8 +353,7 @@ func TestSlowADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
-	writer := w.Writer(t, kinds)
-	writer.Fill(20)
+	writer := w.Writer(t, kinds).Fill(20)
 	e := StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writer, kinds)
 	snapshot := func() int {
@@ -373,8 +367,7 @@ func TestSlowADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	complete := since()
 	e.stop(t)
 	deleteTopics(t, w, w.Prefix+".snapshot_of."+ConfigMaps.ID())
-	e = StartExporter(t, "the next exporter", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the next exporter", w.Env).AwaitReady(t)
 	if now := since(); now != complete || now == "" {
 		t.Errorf("the log was %s, and is %s", complete, now)
 	}

@@ -26,8 +26,7 @@ func TestSlowTheBrokerIsStoppedForLong(t *testing.T) {
 		writers[i].Fill(20)
 	}
 	all := w.Writer(t, Kinds)
-	e := StartExporter(t, "the first", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the first", env).AwaitReady(t)
 	w.AwaitComplete(t, all, Kinds)
 	w.Kafka.Kill()
 	stop := startAll(writers, 50)

@@ -39,11 +39,8 @@ func TestTheSinkIsAwayForLongerThanEtcdRemembers(t *testing.T) {
 }
 
 func outlasted(t *testing.T, w *World, sink *servers.Proxy, env map[string]string) {
-	InstallWidgets(t, w.Kube.Config)
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	writer := w.Writer(t, Kinds).Fill(20)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	writer.Run(100)
 	w.AwaitComplete(t, writer, Kinds)
 	sink.Cut()
@@ -108,8 +105,7 @@ func TestSlowASpoolBeginsAtAnyTime(t *testing.T) {
 			w.goesAway(t, writer, env, step, lane.Cut, lane.Restore)
 			w.goesAway(t, writer, env, step, w.Kafka.Kill, func() error { return w.Kafka.Start(t.Context()) })
 		}
-		e := StartExporter(t, "whose lease ends", env)
-		e.AwaitReady(t)
+		e := StartExporter(t, "whose lease ends", env).AwaitReady(t)
 		w.AwaitComplete(t, writer, writer.kinds)
 		lane.Cut()
 		e.awaitWrong(t, "sink: no answer since") // by then the checkpoint has all that the sink has
@@ -129,8 +125,7 @@ func TestSlowASpoolBeginsAtAnyTime(t *testing.T) {
 			w.goesAway(t, writer, env, step, sink.Cut, sink.Restore)
 			w.goesAway(t, writer, env, step, w.Postgres.Kill, func() error { return w.Postgres.Start(t.Context()) })
 		}
-		e := StartExporter(t, "that meets a new resource", env)
-		e.AwaitReady(t)
+		e := StartExporter(t, "that meets a new resource", env).AwaitReady(t)
 		w.AwaitComplete(t, writer, writer.kinds)
 		sink.Cut()
 		InstallWidgets(t, w.Kube.Config)
@@ -144,8 +139,7 @@ func TestSlowASpoolBeginsAtAnyTime(t *testing.T) {
 
 func beginOutages(t *testing.T, w *World) *Writer {
 	t.Helper()
-	writer := w.Writer(t, slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k == Widgets }))
-	writer.Fill(20)
+	writer := w.Writer(t, slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k == Widgets })).Fill(20)
 	return writer
 }
 
@@ -195,11 +189,9 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	lane := w.Kafka.Lane(t)
 	env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address))
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
+	writer := w.Writer(t, Kinds).Fill(20)
 	begin := func(points string) {
-		e := StartExporter(t, "reads all before it is killed at "+points, env)
-		e.AwaitReady(t)
+		e := StartExporter(t, "reads all before it is killed at "+points, env).AwaitReady(t)
 		w.AwaitComplete(t, writer, Kinds)
 		e.Kill()
 		e = StartExporter(t, "is killed at "+points, withSettings(env, "KUBECDC_FAILPOINT", points))
@@ -215,8 +207,7 @@ func TestSlowKilledAtEachStepWithASpool(t *testing.T) {
 		failpoint.Spooled + ":3"} {
 		begin(points)
 		stop := writer.Start(20)
-		e := StartExporter(t, "spools after "+points, env)
-		e.AwaitReady(t)
+		e := StartExporter(t, "spools after "+points, env).AwaitReady(t)
 		e.awaitMetric(t, "kubecdc_spool_batches", "", 10)
 		stop()
 		e.awaitSpooled(t, writer.Marks(Kinds))
@@ -246,10 +237,8 @@ func TestSlowAtLeastOnceWithASpool(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	lane := w.Kafka.Lane(t)
 	env := ownSpool(t, w.With("KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_KAFKA_DELIVERY", "at-least-once"))
-	writer := w.Writer(t, Kinds)
-	writer.Fill(20)
-	e := StartExporter(t, "the first", env)
-	e.AwaitReady(t)
+	writer := w.Writer(t, Kinds).Fill(20)
+	e := StartExporter(t, "the first", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, Kinds)
 	lane.Cut()
 	stop := writer.Start(20)
@@ -299,8 +288,7 @@ func TestASpoolIsFull(t *testing.T) {
 	lane := w.Kafka.Lane(t)
 	env := ownSpool(t, w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", lane.Address, "KUBECDC_SPOOL_SIZE", "256KiB"))
 	writer := w.Writer(t, kinds)
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)
 	lane.Cut()
 	flood(t, w.Kube.Config, 200, 10_000)
@@ -324,8 +312,7 @@ func TestSlowARefusedResourceIsLeftOutOfTheSpool(t *testing.T) {
 	refused := servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}
 	writer := w.Writer(t, all)
 	writer.Run(40)
-	e := StartExporter(t, "the exporter", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, all)
 	must(t, w.Kafka.Rule(ctx, refused))
 	w.Kafka.Kill()

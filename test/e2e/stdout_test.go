@@ -30,12 +30,10 @@ func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state, "KUBECDC_RESOURCES": "*,secrets", "KUBECDC_SECRETS": "plain",
 		"KUBECDC_SINK": "stdout"}
 	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
-	writer := NewWriter(t, k.Config, rand.Uint64(), kinds)
-	writer.Fill(5)
+	writer := NewWriter(t, k.Config, rand.Uint64(), kinds).Fill(5)
 	log := &Log{}
 
-	e := StartExporter(t, "the first", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the first", env).AwaitReady(t)
 	writer.Run(150)
 	log.Records = append(log.Records, endPipe(t, e, writer, kinds)...)
 	parsed, _ := ParseLines(t, e.out.Bytes(), "pipe")
@@ -44,8 +42,7 @@ func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 		t.Errorf("the checkpoints are %v, want one file in XDG_STATE_HOME", files)
 	}
 	writer.Run(100)
-	e = StartExporter(t, "the second", env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the second", env).AwaitReady(t)
 	writer.Run(50)
 	second := endPipe(t, e, writer, kinds)
 	for _, r := range second {
@@ -85,11 +82,9 @@ func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
 	k := servers.Lend(t)
 	const bad = `{"metadata":{"name":["no text"],"uid":5}}`
 	gateway := newGateway(t, k, `{"type":"MODIFIED","object":`+bad+"}\n")
-	writer := NewWriter(t, k.Config, rand.Uint64(), []Kind{ConfigMaps})
-	writer.Fill(3)
+	writer := NewWriter(t, k.Config, rand.Uint64(), []Kind{ConfigMaps}).Fill(3)
 	e := StartExporter(t, "behind a bad API server", map[string]string{"KUBECONFIG": gateway.kubeconfig, "XDG_STATE_HOME": t.TempDir(),
-		"KUBECDC_RESOURCES": "configmaps", "KUBECDC_CLUSTER": "bad", "KUBECDC_SINK": "stdout"})
-	e.AwaitReady(t)
+		"KUBECDC_RESOURCES": "configmaps", "KUBECDC_CLUSTER": "bad", "KUBECDC_SINK": "stdout"}).AwaitReady(t)
 	writer.Run(20)
 	records := endPipe(t, e, writer, []Kind{ConfigMaps})
 	_, malformed := ParseLines(t, e.out.Bytes(), "pipe")

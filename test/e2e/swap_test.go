@@ -28,10 +28,8 @@ func (w *World) atProxy(t testing.TB, settings ...string) (*servers.Proxy, map[s
 func TestAnotherClusterAtTheSameAddressIsNotExported(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
-	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Roles, Widgets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(12)
+	writer := w.Writer(t, kinds).Fill(12)
 	other := w.anotherCluster(t)
 	theirs := NewWriter(t, other.Config, 7, []Kind{ConfigMaps, Roles})
 	proxy, env := w.atProxy(t, "KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PROOF_INTERVAL", "1s")

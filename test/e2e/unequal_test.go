@@ -15,11 +15,9 @@ func TestSlowABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing
 	t.Parallel()
 	w := postgresWorld(t, servers.Lend(t), servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Budgets}
-	writer := w.Writer(t, kinds)
-	writer.Fill(12)
+	writer := w.Writer(t, kinds).Fill(12)
 	proxy, env := w.atProxy(t, "KUBECDC_RESOURCES", Resources(kinds))
-	e := StartExporter(t, "behind two servers", env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "behind two servers", env).AwaitReady(t)
 	w.AwaitComplete(t, writer, kinds)
 	without, err := w.Kube.AddAPIServer(t.Context(), "--runtime-config=policy/v1=false")
 	must(t, err)

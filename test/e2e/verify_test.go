@@ -140,8 +140,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PROOF_INTERVAL", "1s")
 	writer := w.Writer(t, kinds)
 	writer.Run(40)
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	Await(t, "verify to find nothing", func() (bool, error) {
 		code, _ := command(t, w.Env, "verify")
 		return code == 0, nil
@@ -175,8 +174,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 		key := map[byte]string{'i': live[3].Key, 'u': live[4].Key, 'd': live[5].Key}[statement[0]]
 		servers.Exec(t, w.Postgres.URL, strings.Replace(statement, "where", `where stream in (select id from kubecdc.streams where name = 'configmaps') and`, 1), key)
 	}
-	e = StartExporter(t, "the next exporter", w.Env)
-	e.AwaitReady(t)
+	e = StartExporter(t, "the next exporter", w.Env).AwaitReady(t)
 	w.awaitProof(t, ConfigMaps, change.ProofDifferent, "")
 	e.awaitWrong(t, "stream configmaps: its objects in the log differ from the API server's", "1 missing, 1 stale, 1 extra")
 	wantOnly(t, w.verified(t, 1), "inventory extra default/planted", "inventory stale "+live[4].Key, "inventory missing "+live[5].Key)
@@ -200,10 +198,8 @@ func TestSlowTwoRepairsWriteOnce(t *testing.T) {
 	w := NewWorld(t)
 	kinds := []Kind{ConfigMaps}
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
-	writer := w.Writer(t, kinds)
-	writer.Fill(10)
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	writer := w.Writer(t, kinds).Fill(10)
+	StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	live := liveIn(w.AwaitComplete(t, writer, kinds), w)
 	stale := w.plant(t, live[0], "u", "", "2")
 	extra := w.plant(t, live[1], "c", "planted", "3")
@@ -248,8 +244,7 @@ func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
 	writer := w.Writer(t, kinds)
 	writer.Names = 100
 	writer.Fill(90)
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	log := w.AwaitComplete(t, writer, kinds)
 	stop := writer.Start(40)
 	for range 6 {
@@ -283,8 +278,7 @@ func TestSlowVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
 	w.Env = w.With("KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps}), "KUBECDC_PROOF_INTERVAL", "1s")
 	writer := w.Writer(t, []Kind{ConfigMaps})
 	writer.Run(40)
-	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
+	e := StartExporter(t, "the exporter", w.Env).AwaitReady(t)
 	log := w.AwaitComplete(t, writer, []Kind{ConfigMaps})
 	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
 	wantOnly(t, w.verified(t, 0))

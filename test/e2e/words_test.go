@@ -22,8 +22,7 @@ func TestKubectlsWords(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Deployments, Widgets}
 	w.Env["KUBECDC_RESOURCES"] = Resources(kinds)
 	w.Env["KUBECDC_BEFORE"] = "full"
-	e := StartExporter(t, "of words", w.Env)
-	e.AwaitReady(t)
+	StartExporter(t, "of words", w.Env).AwaitReady(t)
 	writeHistory(t, w)
 	w.AwaitComplete(t, w.Writer(t, kinds), kinds)
 	for _, s := range []spoken{

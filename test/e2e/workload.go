@@ -57,7 +57,7 @@ func Resources(kinds []Kind) string {
 	return strings.Join(ids, ",")
 }
 
-// InstallWidgets installs the custom resource and waits until it can be written.
+// InstallWidgets installs the custom resource, unless it is installed, and waits until it can be written.
 func InstallWidgets(t testing.TB, config *rest.Config) { installCRD(t, config, Widgets) }
 
 // CRD returns a definition of widgets, in the kind's group, whose objects have a schema.
@@ -82,9 +82,8 @@ func crds(config *rest.Config) dynamic.ResourceInterface {
 func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 	t.Helper()
 	crd := CRD(kind, map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true})
-	if _, err := crds(config).Create(context.Background(), crd, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := crds(config).Create(context.Background(), crd, metav1.CreateOptions{})
+	must(t, ignore(err, apierrors.IsAlreadyExists))
 	Await(t, "the CRD to be served", func() (bool, error) {
 		_, err := dynamic.NewForConfigOrDie(config).Resource(kind.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
@@ -276,8 +275,8 @@ func (w *Writer) mark(kind Kind) (version change.ResourceVersion) {
 	return version
 }
 
-// Fill creates n more objects of each kind, which the writer does not change.
-func (w *Writer) Fill(n int) {
+// Fill creates n more objects of each kind, which the writer does not change, and returns the writer.
+func (w *Writer) Fill(n int) *Writer {
 	for _, kind := range w.kinds {
 		for i := range n {
 			w.insist(func(ctx context.Context) error {
@@ -286,4 +285,5 @@ func (w *Writer) Fill(n int) {
 			})
 		}
 	}
+	return w
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,9 +68,13 @@ const Cluster = "e2e"
 // machine.
 const lease = 5 * time.Second
 
-// Writer returns a writer of random changes in the world's cluster. The test's log has the seed.
+// Writer returns a writer of random changes in the world's cluster, and installs the widgets that it writes. The test's log has the
+// seed.
 func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
 	t.Helper()
+	if slices.Contains(kinds, Widgets) {
+		InstallWidgets(t, w.Kube.Config)
+	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	return NewWriter(t, w.Kube.Config, seed, kinds)
