@@ -208,7 +208,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	before := len(w.Read(t).Records)
 	mustRun(t, w.Env, "snapshot", ConfigMaps.ID(), "--no-wait")
 	killedAt(t, w.Env, failpoint.SignalAnswered+":2")
-	e = StartExporter(t, "the next exporter", w.Env).AwaitReady(t)
+	StartExporter(t, "the next exporter", w.Env).AwaitReady(t)
 	Await(t, "the snapshot to be completed", func() (bool, error) {
 		return w.signals(t)[2].State == change.SignalCompleted, nil
 	})
