@@ -27,7 +27,7 @@ func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/gadgets") {
 			resp, err := p.RoundTrip(r)
-			ok(t, err)
+			mustDo(t, err)
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(resp.StatusCode)
 			for part := make([]byte, 32<<10); err == nil; {

@@ -67,7 +67,7 @@ func behindABalancer(t *testing.T, k *servers.Kubernetes, other *servers.APIServ
 	}()
 	w := newWriter(t, other.Config, 6, []string{"kube-public"})
 	w.run(100)
-	ok(t, k.RestartAPIServer(t.Context()))
+	mustDo(t, k.RestartAPIServer(t.Context()))
 	w.run(100)
 	close(end)
 	<-done

@@ -135,9 +135,9 @@ func TestADefaultThatACRDGetsWhileTheExporterIsStopped(t *testing.T) {
 	made = must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
 	versions, _, _ := unstructured.NestedSlice(made.Object, "spec", "versions")
 	for _, v := range versions {
-		ok(t, unstructured.SetNestedField(v.(map[string]any), "x", "schema", "openAPIV3Schema", "properties", "m1", "default"))
+		mustDo(t, unstructured.SetNestedField(v.(map[string]any), "x", "schema", "openAPIV3Schema", "properties", "m1", "default"))
 	}
-	ok(t, unstructured.SetNestedSlice(made.Object, versions, "spec", "versions"))
+	mustDo(t, unstructured.SetNestedSlice(made.Object, versions, "spec", "versions"))
 	must[*unstructured.Unstructured](t)(crds.Update(t.Context(), made, metav1.UpdateOptions{}))
 	for range 300 { // the API server takes a moment
 		if o := must[*unstructured.Unstructured](t)(widgets.Get(t.Context(), "w0", metav1.GetOptions{})); o.Object["m1"] == "x" {
@@ -160,7 +160,7 @@ func TestADefaultThatACRDGetsWhileTheExporterIsStopped(t *testing.T) {
 	corrected := map[string]bool{}
 	for _, c := range changes[first:] {
 		var o map[string]any
-		ok(t, json.Unmarshal(c.After, &o))
+		mustDo(t, json.Unmarshal(c.After, &o))
 		if corrected[c.Name] || !c.Inferred || c.Op != change.Update || c.Gap != written[0].ID || o["m1"] != "x" || o["m2"] != "y" {
 			t.Errorf("%s %s of gap %q: %s", c.Op, c.Name, c.Gap, c.After)
 		}

@@ -90,7 +90,7 @@ func TestSlowAPastThatMustBeConverted(t *testing.T) {
 			return err
 		})
 	}
-	ok(t, all.Wait())
+	mustDo(t, all.Wait())
 	g, l := newGateway(t, k.Config), newLedger()
 	resource := change.Resource{Group: group, Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true}
 	options := testOptions()
@@ -99,10 +99,10 @@ func TestSlowAPastThatMustBeConverted(t *testing.T) {
 	l.awaitStarted(t)
 	g.hold()
 	must[*unstructured.Unstructured](t)(widgets.Create(t.Context(), widget("transient"), metav1.CreateOptions{}))
-	ok(t, widgets.Delete(t.Context(), "transient", metav1.DeleteOptions{}))
-	ok(t, widgets.Delete(t.Context(), "w0100", metav1.DeleteOptions{}))
+	mustDo(t, widgets.Delete(t.Context(), "transient", metav1.DeleteOptions{}))
+	mustDo(t, widgets.Delete(t.Context(), "w0100", metav1.DeleteOptions{}))
 	last := must[*unstructured.Unstructured](t)(widgets.Create(t.Context(), widget("last"), metav1.CreateOptions{})).GetResourceVersion()
-	ok(t, k.RestartAPIServer(t.Context()))
+	mustDo(t, k.RestartAPIServer(t.Context()))
 	began := time.Now()
 	webhook.converted.Store(0)
 	g.release(true)

@@ -85,7 +85,7 @@ func TestACustomResourceThroughItsLife(t *testing.T) {
 	if after := string(l.changes[2].After); !strings.Contains(after, group+"/v1beta1") {
 		t.Errorf("after v1 is gone, objects are read as %s", after)
 	}
-	ok(t, crds.Delete(t.Context(), "widgets."+group, metav1.DeleteOptions{}))
+	mustDo(t, crds.Delete(t.Context(), "widgets."+group, metav1.DeleteOptions{}))
 	l.await(t, "the objects' end", func() bool { return len(l.objects) == 0 })
 	must[*unstructured.Unstructured](t)(waitAndCreate(t, crds, crd(group, []string{"v1"}, "v1")))
 	create("v1", "a")

@@ -44,10 +44,10 @@ func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 		w.run(10)
 		now := revision(t, k)
 		l.awaitPosition(t, strconv.FormatInt(now, 10))
-		ok(t, k.Compact(context.Background(), now))
+		mustDo(t, k.Compact(context.Background(), now))
 	}
 	must[*corev1.Event](t)(api.Create(t.Context(), event("quiet", "short"), metav1.CreateOptions{}))
-	ok(t, api.Delete(t.Context(), "short", metav1.DeleteOptions{}))
+	mustDo(t, api.Delete(t.Context(), "short", metav1.DeleteOptions{}))
 	l.awaitLog(t, "r old", "c short", "d short")
 	_, controls := l.snapshot()
 	if all := gaps(controls); len(all) > 0 {

@@ -294,7 +294,7 @@ func selectedSays(t *testing.T, k *servers.Kubernetes, selector string, after in
 func decoded(t *testing.T, stored []byte) *corev1.ConfigMap {
 	t.Helper()
 	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, nil)
-	ok(t, err)
+	mustDo(t, err)
 	return o.(*corev1.ConfigMap)
 }
 

@@ -75,7 +75,7 @@ func changesAsRead(t *testing.T, k *servers.Kubernetes, n int) (all []string) {
 			must[*corev1.ConfigMap](t)(api.Create(ctx, cm, metav1.CreateOptions{}))
 			all, lives[name] = append(all, answered("c", name, version(name))), true
 		case i%3 == 0:
-			ok(t, api.Delete(ctx, name, metav1.DeleteOptions{}))
+			mustDo(t, api.Delete(ctx, name, metav1.DeleteOptions{}))
 			all, lives[name] = append(all, answered("d", name, "")), false
 		default:
 			must[*corev1.ConfigMap](t)(api.Update(ctx, cm, metav1.UpdateOptions{}))

@@ -47,7 +47,7 @@ func TestSlowAMinuteOfALargeClusterIsRecovered(t *testing.T) {
 	w := newWriter(t, k.Config, 24, []string{"default"})
 	requests, revisions := recoverTogether(t, k, streams, nil, w, func() {
 		c.write(minute.Writes(rand.New(rand.NewPCG(1, 2)), c.parts, 60))
-		ok(t, k.RestartAPIServer(context.Background()))
+		mustDo(t, k.RestartAPIServer(context.Background()))
 		must[*corev1.NodeList](t)(kubernetes.NewForConfigOrDie(k.Config).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{Limit: 1}))
 	})
 	if requests > revisions+200 { // a small one takes some for each stream
@@ -77,7 +77,7 @@ func newLargeCluster(t *testing.T, k *servers.Kubernetes, parts []minute.Part) *
 				return err
 			})
 		}
-		ok(t, group.Wait())
+		mustDo(t, group.Wait())
 	}
 	return c
 }
@@ -117,7 +117,7 @@ func (c *largeCluster) write(all []minute.Write) {
 		default:
 			_, err = c.etcd.Do(ctx, c.put(w.Part, w.Key))
 		}
-		ok(c.t, err)
+		mustDo(c.t, err)
 	}
 }
 

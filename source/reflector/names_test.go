@@ -61,7 +61,7 @@ func role(name, label string) *rbacv1.Role {
 func changeRole(t *testing.T, api rbac.RoleInterface, name string, how int) {
 	t.Helper()
 	if how > 0 {
-		ok(t, api.Delete(t.Context(), name, metav1.DeleteOptions{}))
+		mustDo(t, api.Delete(t.Context(), name, metav1.DeleteOptions{}))
 		must[*rbacv1.Role](t)(api.Create(t.Context(), role(name, "anew"), metav1.CreateOptions{}))
 	}
 	if how < 2 {
@@ -74,7 +74,7 @@ func changeRole(t *testing.T, api rbac.RoleInterface, name string, how int) {
 func etcdSaysOf(t *testing.T, k *servers.Kubernetes, prefix string, after int64) (all []string) {
 	t.Helper()
 	events, err := k.EtcdHistory(context.Background(), prefix, after+1)
-	ok(t, err)
+	mustDo(t, err)
 	_, namespace, _ := strings.Cut(strings.TrimPrefix(prefix, "/registry/"), "/")
 	for _, e := range events {
 		all = append(all, logged(e.Op, namespace+strings.TrimPrefix(e.Key, prefix), strconv.FormatInt(e.Revision, 10)))

@@ -24,11 +24,6 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func ok(t *testing.T, err error) {
-	t.Helper()
-	mustDo(t, err)
-}
-
 // awaitLog waits until the log says the changes, as "op name", in this order.
 func (l *ledger) awaitLog(t *testing.T, want ...string) {
 	t.Helper()
@@ -116,7 +111,7 @@ func TestFinalizersDeleteCollectionAndNamespaces(t *testing.T) {
 	held := configMap("held", nil)
 	held.Finalizers = []string{"example.com/hold"}
 	must[*corev1.ConfigMap](t)(api.Create(t.Context(), held, metav1.CreateOptions{}))
-	ok(t, api.Delete(t.Context(), "held", metav1.DeleteOptions{}))
+	mustDo(t, api.Delete(t.Context(), "held", metav1.DeleteOptions{}))
 	must[*corev1.ConfigMap](t)(api.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	l.awaitLog(t, "c held", "u held", "d held")
 	if !strings.Contains(string(l.changes[1].After), `"deletionTimestamp"`) {
@@ -125,11 +120,11 @@ func TestFinalizersDeleteCollectionAndNamespaces(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		must[*corev1.ConfigMap](t)(api.Create(t.Context(), configMap(name, nil), metav1.CreateOptions{}))
 	}
-	ok(t, api.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	mustDo(t, api.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	l.await(t, "the collection's end", func() bool { return len(l.objects) == 0 && len(l.changes) == 7 })
 	must[*corev1.ConfigMap](t)(api.Create(t.Context(), configMap("last", nil), metav1.CreateOptions{}))
-	ok(t, client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
-	ok(t, api.Delete(t.Context(), "last", metav1.DeleteOptions{})) // the namespace controller's work
+	mustDo(t, client.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
+	mustDo(t, api.Delete(t.Context(), "last", metav1.DeleteOptions{})) // the namespace controller's work
 	must[*corev1.Namespace](t)(client.CoreV1().Namespaces().Finalize(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}},
 		metav1.UpdateOptions{}))
 	l.await(t, "the last object's end", func() bool { return len(l.objects) == 0 && len(l.changes) == 9 })
@@ -158,7 +153,7 @@ func TestMetadataOnly(t *testing.T) {
 			Metadata         metav1.ObjectMeta
 			Data             map[string]string
 		}
-		ok(t, json.Unmarshal(c.After, &o))
+		mustDo(t, json.Unmarshal(c.After, &o))
 		if o.Kind != "PartialObjectMetadata" || o.APIVersion != "meta.k8s.io/v1" || o.Metadata.Name != c.Name || o.Data != nil {
 			t.Errorf("%s %s carries %s, want metadata and nothing else", c.Op, c.Name, c.After)
 		}

@@ -109,7 +109,7 @@ func TestSlowPagesFitIntoARealServersTimeout(t *testing.T) {
 		must[*corev1.ConfigMap](t)(core.Create(t.Context(), m, metav1.CreateOptions{}))
 	}
 	proxy, err := servers.NewProxy(k.Address)
-	ok(t, err)
+	mustDo(t, err)
 	defer proxy.Close()
 	proxy.Slow(perSecond)
 	l := newLedger()

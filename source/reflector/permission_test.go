@@ -61,7 +61,7 @@ func TestARecoveryOutlivesARefusal(t *testing.T) {
 	g.mu.Lock()
 	g.reading = func(n int) {
 		withdrawn.Do(func() {
-			ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
+			mustDo(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
 		})
 	}
 	g.answered = func(exact bool, status int) {
@@ -109,7 +109,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered)
 	from := position(l)
 	w.run(5)
-	ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
+	mustDo(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
 	o.forget()
 	servers.Await(t, "the API server to notice", func() (bool, error) {
 		if o.saw(apierrors.IsForbidden) {
@@ -212,7 +212,7 @@ func TestCredentialsThatExpireAreReadAnew(t *testing.T) {
 				if kind == "plugin" {
 					text = fmt.Sprintf(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":%q}}`, token)
 				}
-				ok(t, os.WriteFile(file, []byte(text), 0o600))
+				mustDo(t, os.WriteFile(file, []byte(text), 0o600))
 			}
 			write(account(t, kind+"-old"))
 			proxy := newProxy(t, k.Address)
@@ -227,7 +227,7 @@ func TestCredentialsThatExpireAreReadAnew(t *testing.T) {
 			options.MaxBackoff = time.Second
 			startStream(t, config, change.NewStream(configMaps, ns, "", ""), options, l, o)
 			l.awaitStarted(t)
-			ok(t, client.CoreV1().ServiceAccounts(ns).Delete(t.Context(), kind+"-old", metav1.DeleteOptions{}))
+			mustDo(t, client.CoreV1().ServiceAccounts(ns).Delete(t.Context(), kind+"-old", metav1.DeleteOptions{}))
 			servers.Await(t, "the old token to be refused", func() (bool, error) { // the API server remembers tokens for ten seconds
 				proxy.Drop()
 				time.Sleep(300 * time.Millisecond)

@@ -141,7 +141,7 @@ func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, s
 		if err != nil {
 			_, err = api.Update(t.Context(), s, metav1.UpdateOptions{})
 		}
-		ok(t, err)
+		mustDo(t, err)
 	}
 	put("listed", canary)
 	options := testOptions()
@@ -155,8 +155,8 @@ func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, s
 	put("listed", canary+"2")
 	put("listed", canary+"3")
 	put("brief", canary)
-	ok(t, api.Delete(t.Context(), "brief", metav1.DeleteOptions{}))
-	ok(t, api.Delete(t.Context(), "watched", metav1.DeleteOptions{}))
+	mustDo(t, api.Delete(t.Context(), "brief", metav1.DeleteOptions{}))
+	mustDo(t, api.Delete(t.Context(), "watched", metav1.DeleteOptions{}))
 	g.release(true)
 	l.awaitLog(t, "r listed", "c watched", "u watched", "u listed", "u listed", "c brief", "d brief", "d watched")
 	text := o.all(l)
@@ -178,7 +178,7 @@ func wantHashes(t *testing.T, l *ledger, mode redact.Mode) {
 		}
 		var s corev1.Secret
 		var raw struct{ Data map[string]string }
-		ok(t, json.Unmarshal(c.After, &raw))
+		mustDo(t, json.Unmarshal(c.After, &raw))
 		_ = json.Unmarshal(c.After, &s) // hashes are no base64
 		if mode == redact.Metadata {
 			if raw.Data != nil || s.Annotations["a"] != "b" {

@@ -104,18 +104,18 @@ func TestARestoreIsFollowedByStreamsThatCantSeeIt(t *testing.T) {
 	maps.awaitSame(t, k.Config)
 	backup := must[string](t)(k.SnapshotEtcd(context.Background()))
 	for _, name := range []string{"deleted-1", "deleted-2"} {
-		ok(t, core.Secrets("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
+		mustDo(t, core.Secrets("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
 	must[*corev1.ConfigMap](t)(core.ConfigMaps("default").Create(t.Context(), configMap("newest", nil), metav1.CreateOptions{}))
 	quiet.await(t, "the deletions", func() bool { return len(quiet.objects) == 1 })
 	maps.awaitSame(t, k.Config)
 	seen := revision(t, k)
 	proxy.Cut()
-	ok(t, k.RestoreEtcd(context.Background(), backup))
+	mustDo(t, k.RestoreEtcd(context.Background(), backup))
 	for w.forget(t); revision(t, k) < seen+20; {
 		w.run(10)
 	}
-	ok(t, proxy.Restore())
+	mustDo(t, proxy.Restore())
 	quiet.await(t, "the secrets that are there again", func() bool { return len(quiet.objects) == 3 })
 	maps.awaitSame(t, k.Config)
 	for _, l := range []*ledger{maps, quiet} {

@@ -93,7 +93,7 @@ func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
 			if apierrors.IsNotFound(err) {
 				continue
 			}
-			ok(t, err)
+			mustDo(t, err)
 			if o.Object[member] == "x" {
 				stored[name] = change.ResourceVersion(o.GetResourceVersion())
 			}
@@ -163,7 +163,7 @@ func TestSlowASchemaChangesOnABadRoad(t *testing.T) {
 			})
 		}
 		grow(round + 1)
-		ok(t, writers.Wait())
+		mustDo(t, writers.Wait())
 	}
 	written := time.Since(began)
 	l.awaitPosition(t, strconv.FormatInt(revision(t, k), 10))

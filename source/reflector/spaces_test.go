@@ -66,7 +66,7 @@ func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
 		case 1:
 			must[*appsv1.Deployment](t)(deploy.Update(ctx, deployment(name, 2), metav1.UpdateOptions{}))
 		default:
-			ok(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
+			mustDo(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
 		}
 		w.one()
 		must[*corev1.Event](t)(events.Create(ctx, event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))

@@ -104,7 +104,7 @@ func (w *ways) equal(t *testing.T, streamed int) {
 			said[i] = append(said[i], line)
 			var body any
 			if c.After != nil {
-				ok(t, json.Unmarshal(c.After, &body))
+				mustDo(t, json.Unmarshal(c.After, &body))
 			}
 			bodies[i][line] = body
 		}
@@ -157,7 +157,7 @@ func TestStreamingListsHaveTheEffectOfPages(t *testing.T) {
 			w.meanwhile(t, k, func() {
 				for i := range 10 {
 					update(fmt.Sprintf("object-%02d", i))
-					ok(t, api.Delete(t.Context(), fmt.Sprintf("object-%02d", 10+i), metav1.DeleteOptions{}))
+					mustDo(t, api.Delete(t.Context(), fmt.Sprintf("object-%02d", 10+i), metav1.DeleteOptions{}))
 					create(fmt.Sprintf("new-%02d", i))
 				}
 				for i := range 5 {
@@ -165,7 +165,7 @@ func TestStreamingListsHaveTheEffectOfPages(t *testing.T) {
 				}
 			})
 			update("object-39")
-			ok(t, api.Delete(t.Context(), "object-38", metav1.DeleteOptions{}))
+			mustDo(t, api.Delete(t.Context(), "object-38", metav1.DeleteOptions{}))
 			for _, l := range w.logs {
 				l.await(t, "what was watched", func() bool { return len(l.changes) >= 40+10+10+10+5+2 })
 			}
@@ -197,7 +197,7 @@ func TestStreamingListsOfCustomResourcesHaveTheEffectOfPages(t *testing.T) {
 	w := startBothWays(t, k, change.NewStream(resource, ns, "", ""), options, 0)
 	w.meanwhile(t, k, func() {
 		grow(2)
-		ok(t, widgets.Delete(t.Context(), "w-00", metav1.DeleteOptions{}))
+		mustDo(t, widgets.Delete(t.Context(), "w-00", metav1.DeleteOptions{}))
 		servers.Await(t, "the new schema", func() (bool, error) {
 			_ = widgets.Delete(t.Context(), "probe", metav1.DeleteOptions{})
 			create("probe", "m2")
@@ -226,7 +226,7 @@ func TestAStreamingListOfEvents(t *testing.T) {
 	options.Recovery = nil
 	w := startBothWays(t, k, change.NewStream(eventsResource, ns, "", ""), options, 0)
 	w.meanwhile(t, k, func() {
-		ok(t, api.Delete(t.Context(), "e-00", metav1.DeleteOptions{}))
+		mustDo(t, api.Delete(t.Context(), "e-00", metav1.DeleteOptions{}))
 	})
 	w.equal(t, 2)
 }

@@ -258,7 +258,7 @@ func runFor(t *testing.T, api http.RoundTripper, l interface {
 	server := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://far", Transport: api, QPS: -1}))
 	if _, says := api.(identified); says {
 		server.Client().Expect("first")
-		ok(t, server.Client().SameCluster(t.Context()))
+		mustDo(t, server.Client().SameCluster(t.Context()))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r := reflector.New(change.NewStream(resource, "", "", ""), server.Client(), o, l, l, &quietObserver{}, slog.New(slog.DiscardHandler))

@@ -30,7 +30,7 @@ func TestSlowARecoveryLeavesRoomForOthers(t *testing.T) {
 	time.Sleep(time.Second) // how long the other client is measured without the exporter
 	without := alone.stop()
 	missed := makeGaps(t, k, 60)
-	ok(t, k.RestartAPIServer(t.Context()))
+	mustDo(t, k.RestartAPIServer(t.Context()))
 
 	unlimited := otherClient(t, k)
 	counted := k.UserConfig(k.Address, "exporter-token")
@@ -110,7 +110,7 @@ func makeGaps(t *testing.T, k *servers.Kubernetes, n int) []*gapped {
 		for _, g := range all {
 			group.Go(func() error { return step(ctx, g) })
 		}
-		ok(t, group.Wait())
+		mustDo(t, group.Wait())
 	}
 	return all
 }

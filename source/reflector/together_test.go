@@ -215,7 +215,7 @@ func changeUnseen(t *testing.T, client kubernetes.Interface, w *writer) {
 		case 1, 2:
 			must[*appsv1.Deployment](t)(deploy.Update(ctx, deployment(name, int32(1+i)), metav1.UpdateOptions{}))
 		default:
-			ok(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
+			mustDo(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
 		}
 	}
 }
