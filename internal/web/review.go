@@ -27,7 +27,7 @@ type Reviews struct {
 	users   *lru.Cache[reviewed, user]      // by token
 	allowed *lru.Cache[reviewed, time.Time] // time of the token's review
 	refused *lru.Cache[reviewed, refusal]
-	// places are the reviews at once. Whoever has many questions waits here, and does not fill the clients' rate limits, which would
+	// places are for the reviews at once. A user with many questions waits here, and does not fill the clients' rate limits, which would
 	// delay the others. Tokens that were never seen are those of one user, "".
 	places *Shares
 	asking singleflight.Group // by question, and by token. One review answers all who ask the same at once, such as informers at their start
