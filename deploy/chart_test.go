@@ -210,6 +210,7 @@ func TestProbesUseTheExportersCertificate(t *testing.T) {
 // A missing or mistyped value is an error of helm template and helm install, before anything is written.
 func TestTheChartRefusesWrongValues(t *testing.T) {
 	const kafka, postgres = "config.KUBECDC_KAFKA_BROKERS=kafka:9092", "secret.KUBECDC_CHECKPOINT=postgres://u:p@h/d"
+	const past = "serve.enabled=true,serve.tlsSecret=tls"
 	for _, test := range []struct {
 		set  []string
 		want string
@@ -242,6 +243,12 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1"}, "it allows no eviction"},
 		{[]string{kafka, postgres, "rbac.clusterRole=false,config.KUBECDC_NAMESPACES=shop"}, "set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER"},
 		{[]string{postgres, "secret.KUBECDC_SINK=postgres"}, "set secret.KUBECDC_SINK_POSTGRES"},
+		{[]string{kafka, postgres, "serve.enabled=true"}, "serve.tlsSecret: kubectl sends tokens only over TLS"},
+		{[]string{past, "config.KUBECDC_SINK=stdout,persistence.enabled=true"}, "a log in stdout can't be read"},
+		{[]string{past, "config.KUBECDC_LISTEN=:8443"}, "port 8443 of the Pod is that of serve"},
+		{[]string{kafka, postgres, past, "serve.replicas=2,serve.existingClaim=disk"}, "one process has the copy of the topics"},
+		{[]string{kafka, postgres, past, "serve.sizeLimit=4Gi"}, "serve.sizeLimit: it must be more than KUBECDC_SQLITE_MAX_SIZE (4GiB)"},
+		{[]string{kafka, postgres, past, "rbac.clusterRole=false,config.KUBECDC_NAMESPACES=a,config.KUBECDC_CLUSTER=b"}, "serve and KUBECDC_HTTP_ACCESS=kubernetes need it"},
 		{[]string{kafka, postgres, "fullnameOverride=My_Name"}, "fullnameOverride"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
 		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},
