@@ -362,10 +362,12 @@ func TestAMirrorTriesAgain(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	select {
-	case <-m.Begun():
-	case err := <-ended:
-		t.Fatalf("it ends with %v", err)
+	for m.Progress().UpTo.IsZero() {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ends with %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	w.write(1, 3)
 	file, err := sqlitefile.Share(t.Context(), path)
