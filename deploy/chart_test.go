@@ -159,9 +159,20 @@ var helmLines = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(h
 	`app\.kubernetes\.io/(managed-by|instance|version)|checksum/config): .*)\n`)
 
 func TestTheBaseIsTheChart(t *testing.T) {
-	rendered := helmLines.ReplaceAllString(template(t, "kubecdc", "--values=base/values.yaml"), "")
+	const header = "# make docs renders this from the chart with values.yaml.\n"
+	manifests, settings := withoutHelm(t)
+	upToDate(t, "base/kubecdc.yaml", header+strings.Join(manifests, "---\n"))
+	upToDate(t, "base/settings.env", header+strings.Join(settings, ""))
+	serving, _ := withoutHelm(t, "--set=serve.enabled=true,serve.tlsSecret=kubecdc-serve-tls")
+	serving = slices.DeleteFunc(serving, func(document string) bool { return slices.Contains(manifests, document) })
+	upToDate(t, "examples/serve/serve.yaml", "# make docs renders this from the chart with serve.enabled.\n"+strings.Join(serving, "---\n"))
+}
+
+// withoutHelm renders the chart with the base's values, as documents, and its ConfigMap as lines.
+func withoutHelm(t *testing.T, args ...string) (manifests, settings []string) {
+	t.Helper()
+	rendered := helmLines.ReplaceAllString(template(t, "kubecdc", append(args, "--values=base/values.yaml")...), "")
 	rendered = regexp.MustCompile(`(?m)^ +annotations:\n( +spec:)`).ReplaceAllString(rendered, "$1") // the checksum was the only one
-	var manifests, settings []string
 	for _, document := range strings.Split(rendered, "---\n")[1:] {
 		o := decode(t, document)[0]
 		if o.GetKind() != "ConfigMap" {
@@ -173,9 +184,7 @@ func TestTheBaseIsTheChart(t *testing.T) {
 		}
 	}
 	slices.Sort(settings)
-	const header = "# make docs renders this from the chart with values.yaml.\n"
-	upToDate(t, "base/kubecdc.yaml", header+strings.Join(manifests, "---\n"))
-	upToDate(t, "base/settings.env", header+strings.Join(settings, ""))
+	return manifests, settings
 }
 
 func upToDate(t *testing.T, file, want string) {

@@ -147,7 +147,7 @@ func environmentOf(t *testing.T, container corev1.Container, objects []*unstruct
 	return env
 }
 
-var kustomizations = []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/sqlite"}
+var kustomizations = []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/serve", "examples/sqlite"}
 
 // wantNoSecrets demands that no role grants Secrets, since no settings name them.
 func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {
