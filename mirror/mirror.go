@@ -26,7 +26,7 @@ type Options struct {
 	History       time.Duration
 	MaxBytes      int64
 	Logger        *slog.Logger
-	Show          func(what string, done, total int64) // shows records of long work, from time to time; nil: none
+	Show          func(what string, done, total int64) // shows how far long work is, in records, or is nil
 }
 
 // Mirror is a file that follows a log.
@@ -38,11 +38,13 @@ type Mirror struct {
 	copy     *sqlite.Copy
 	has      sqlite.Copied
 	progress atomic.Pointer[Progress]
+	pruned   time.Time
+	tooLarge int64 // the size at which the file is pruned again
 }
 
 // Progress is how far a mirror is.
 type Progress struct {
-	UpTo        time.Time // the mirror has the log up to then; zero: nothing yet
+	UpTo        time.Time // the mirror has the log up to then, or has nothing yet
 	Complete    bool      // it has come to the log's end once since its start
 	Done, Total int64     // records until then
 }
@@ -53,7 +55,7 @@ const (
 	atOnce      = 2000 // changes, or audit records
 )
 
-// ErrAnew says that the log is not the one that the file follows, that it has lost what comes next, or that its beginning could not be copied.
+// ErrAnew says that the log is not the one that the file follows, or has lost what comes next. Or the file could not be begun.
 var ErrAnew = errors.New("the mirror begins anew at the next start")
 
 // Open goes on with the file. If it has another log, or none, it is made anew, and is empty until Run or Update.
@@ -154,7 +156,6 @@ func (m *Mirror) Progress() Progress { return *m.progress.Load() }
 // tries again.
 func (m *Mirror) Run(ctx context.Context) error {
 	defer m.Close()
-	var pruned time.Time
 	reported, began := "", time.Now()
 	for {
 		isFilling := !m.Progress().Complete
@@ -173,16 +174,32 @@ func (m *Mirror) Run(ctx context.Context) error {
 			m.Logger.Warn("the log can't be mirrored now; it is tried again", "error", err)
 		}
 		reported = text
-		if time.Since(pruned) > pruneEvery {
-			pruned = time.Now()
-			if err := m.sink.Prune(ctx, pruned); err != nil && ctx.Err() == nil {
-				m.Logger.Warn("old changes could not be removed from the mirror; it is tried again", "error", err)
-			}
-		}
+		m.prune(ctx)
 		if err := wait.For(ctx, followEvery); err != nil {
 			return err
 		}
 	}
+}
+
+// prune removes old changes once a minute, and when the file has grown by a tenth of its limit, as it does while it fills.
+func (m *Mirror) prune(ctx context.Context) {
+	if time.Since(m.pruned) < pruneEvery && m.size() <= m.tooLarge {
+		return
+	}
+	m.pruned = time.Now()
+	if err := m.sink.Prune(ctx, m.pruned); err != nil && ctx.Err() == nil {
+		m.Logger.Warn("old changes could not be removed from the mirror; it is tried again", "error", err)
+	}
+	m.tooLarge = max(m.size(), m.MaxBytes) + m.MaxBytes/10
+}
+
+// size returns the size of the file, or 0 if that is not known.
+func (m *Mirror) size() int64 {
+	info, err := os.Stat(m.Path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // Update copies up to the present end of the log.
@@ -252,6 +269,7 @@ func (m *Mirror) write(ctx context.Context, end sinks.Cut) func([]sinks.Copied, 
 			return err
 		}
 		m.has = has
+		m.prune(ctx)
 		if len(batches) > 0 && !m.Progress().Complete {
 			m.progress.Store(&Progress{UpTo: batches[len(batches)-1].Logged})
 			m.show("copying the topics", recordsBefore(m.has.After)-before, recordsBefore(end)-before)
