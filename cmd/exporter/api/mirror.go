@@ -2,12 +2,15 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
@@ -48,8 +51,11 @@ func whileFilling(m *mirror.Mirror, access web.Access, log *slog.Logger, next ht
 		case isReadyz && p.Complete:
 			fmt.Fprintf(w, "ok: the mirror has the log up to %s ago\n", time.Since(p.UpTo).Round(time.Second))
 		case isReadyz || p.UpTo.IsZero() && !isProbe:
-			text := fmt.Sprintf("the mirror of the topics fills: it has %d of %d records", p.Done, p.Total)
-			http.Error(w, text, http.StatusServiceUnavailable)
+			status := apierrors.NewServiceUnavailable(fmt.Sprintf("the mirror of the topics fills: it has %d of %d records", p.Done, p.Total)).Status()
+			status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(int(status.Code))
+			_ = json.NewEncoder(w).Encode(status)
 		default:
 			next.ServeHTTP(w, r)
 		}
