@@ -27,7 +27,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The chart serves the past to the team. Its containers run with what kubelet gives them. kubectl gets what its token's bearer may read now.
+// The chart serves the past to the team. Its containers run with what kubelet gives them. kubectl gets what the bearer of its token may
+// read now.
 func TestTheTeamAsksThePast(t *testing.T) {
 	kube := servers.Kube(t)
 	database := servers.Database(t)
@@ -41,8 +42,9 @@ func TestTheTeamAsksThePast(t *testing.T) {
 			ns := "past-" + sink
 			admin := clientset(t, kube.Config)
 			restricted(t, admin, ns)
-			objects := render(t, ns, append(values, "--set=fullnameOverride="+ns, "--set=config.KUBECDC_SINK="+sink, "--set=config.KUBECDC_RESOURCES=configmaps",
-				"--set-string=config.KUBECDC_LISTEN=off", "--set=serve.enabled=true", "--set=serve.tlsSecret=past-tls", "--set=networkPolicy.enabled=true")...)
+			objects := render(t, ns, append(values, "--set=fullnameOverride="+ns, "--set=config.KUBECDC_SINK="+sink,
+				"--set=config.KUBECDC_RESOURCES=configmaps", "--set-string=config.KUBECDC_LISTEN=off",
+				"--set=serve.enabled=true,serve.tlsSecret=past-tls,networkPolicy.enabled=true")...)
 			if sink != "sqlite" {
 				wantReviewsAlone(t, objects)
 			}
@@ -63,8 +65,8 @@ func TestTheTeamAsksThePast(t *testing.T) {
 				return address != "", nil
 			})
 			kubectl := func(args ...string) string {
-				c := exec.CommandContext(t.Context(), servers.Kubectl(t), append(args, "--kubeconfig=/dev/null", "--server="+address, "--certificate-authority="+filepath.Join(w.tls, "tls.crt"),
-					"--tls-server-name="+ns+"-serve."+ns+".svc", "--token="+token)...)
+				c := exec.CommandContext(t.Context(), servers.Kubectl(t), append(args, "--kubeconfig=/dev/null", "--server="+address,
+					"--certificate-authority="+filepath.Join(w.tls, "tls.crt"), "--tls-server-name="+ns+"-serve."+ns+".svc", "--token="+token)...)
 				out, _ := c.CombinedOutput()
 				return string(out)
 			}

@@ -468,8 +468,8 @@ func TestAMirrorRemainsSmallWhileItFills(t *testing.T) {
 		b := &change.Batch{Epoch: 1, Seq: w.batch}
 		for n := range 1000 {
 			w.number++
-			c := change.Change{Stream: change.ParseStream("pods"), Op: change.Update, Namespace: "default", Name: fmt.Sprint("o", n), UID: fmt.Sprint("u", n),
-				ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), Time: time.Now()}
+			c := change.Change{Stream: change.ParseStream("pods"), Op: change.Update, Namespace: "default", Name: fmt.Sprint("o", n),
+				UID: fmt.Sprint("u", n), ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), Time: time.Now()}
 			data := make([]byte, 1000)
 			_, _ = random.Read(data)
 			if c.After = fmt.Appendf(nil, `{"metadata":{},"data":"%x"}`, data); i == 0 {

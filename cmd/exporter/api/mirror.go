@@ -27,9 +27,9 @@ func shown(c *cobra.Command) (*cli.Progress, *slog.Logger) {
 	return show, slog.New(slog.NewTextHandler(show, nil))
 }
 
-// mirrorOf returns the mirror of a log, and the mirror's reader, if each request would read all of the log. Otherwise the mirror is nil.
-func mirrorOf(ctx context.Context, log sinks.ReadCloser, settings *config.Config, cluster string, logger *slog.Logger, show *cli.Progress) (
-	*mirror.Mirror, sinks.ReadCloser, error,
+// mirrorOf returns the mirror of a log, and its reader, if each request would read all of the log. Otherwise the mirror is nil.
+func mirrorOf(ctx context.Context, log sinks.ReadCloser, settings *config.Config, cluster string, logger *slog.Logger,
+	show *cli.Progress) (*mirror.Mirror, sinks.ReadCloser, error,
 ) {
 	from, isCopier := log.(sinks.Copier)
 	if !isCopier {
@@ -38,8 +38,8 @@ func mirrorOf(ctx context.Context, log sinks.ReadCloser, settings *config.Config
 	return setup.OpenMirror(ctx, from, settings, cluster, logger, show.Show)
 }
 
-// whileFilling answers what probes and Prometheus ask about a mirror. While the mirror has nothing, it refuses other requests. It is ready
-// once it has come to the log's end. Later it may fall behind, and is still ready, since no other Pod has more.
+// whileFilling answers what probes and Prometheus ask about a mirror. While the mirror has nothing, it refuses other requests. It is
+// ready once it has come to the log's end. Later it may fall behind, and is still ready, since no other Pod has more.
 func whileFilling(m *mirror.Mirror, access web.Access, log *slog.Logger, next http.Handler) http.Handler {
 	metrics := observe.Guard(access, log, observe.MirrorMetrics(func() time.Time { return m.Progress().UpTo }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +51,8 @@ func whileFilling(m *mirror.Mirror, access web.Access, log *slog.Logger, next ht
 		case isReadyz && p.Complete:
 			fmt.Fprintf(w, "ok: the mirror has the log up to %s ago\n", time.Since(p.UpTo).Round(time.Second))
 		case isReadyz || p.UpTo.IsZero() && !isProbe:
-			status := apierrors.NewServiceUnavailable(fmt.Sprintf("the mirror of the topics fills: it has %d of %d records", p.Done, p.Total)).Status()
+			text := fmt.Sprintf("the mirror of the topics fills: it has %d of %d records", p.Done, p.Total)
+			status := apierrors.NewServiceUnavailable(text).Status()
 			status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(int(status.Code))

@@ -50,12 +50,12 @@ func cutAt(offset int64) sinks.Cut {
 	return sinks.Cut{Offsets: change.Offsets{"control": {0: offset}}, Batches: sinks.Place{0: uint64(offset)}}
 }
 
-// A mirror without a batch refuses questions. It answers with what it has while it fills, and is ready once it has come to the log's end. If
-// the topics can't be read later, it remains ready, and says how far behind it is.
+// A mirror without a batch refuses questions. It answers with what it has while it fills, and is ready once it has come to the log's
+// end. If the topics can't be read later, it remains ready, and says how far behind it is.
 func TestAMirrorIsReadyOnceItHasTheLog(t *testing.T) {
 	log := &topics{copies: make(chan func(func([]sinks.Copied, sinks.Cut) error) error)}
-	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: filepath.Join(t.TempDir(), "m"), Cluster: "c", History: sinks.Forever,
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: filepath.Join(t.TempDir(), "m"), Cluster: "c",
+		History: sinks.Forever, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,8 @@ func TestAMirrorIsReadyOnceItHasTheLog(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
 	defer func() { stop(); <-ended }()
-	web := httptest.NewServer(whileFilling(m, nil, slog.Default(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("answer")) })))
+	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("answer")) })
+	web := httptest.NewServer(whileFilling(m, nil, slog.Default(), answer))
 	defer web.Close()
 	says := func(path string, code int, text string) {
 		t.Helper()
