@@ -34,7 +34,9 @@ func NewProgress(errs io.Writer, what string, total int64, log *slog.Logger) *Pr
 func (p *Progress) Show(what string, done, total int64) {
 	if what != p.what {
 		p.End()
+		p.mu.Lock()
 		p.what, p.bar = what, nil
+		p.mu.Unlock()
 	}
 	p.Report(done, total)
 }
