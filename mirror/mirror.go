@@ -125,6 +125,7 @@ func (m *Mirror) lived(ctx context.Context, end sinks.Cut, logged time.Time) err
 		err := m.copy.Lived(ctx, changes, stubs, logged)
 		changes = changes[:0]
 		clear(stubs)
+		m.prune(ctx)
 		return err
 	}
 	q := sinks.Query{To: &end, Progress: func(read, total int64) { m.show("reading what lived where the log begins", read, total) }}
