@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/web"
 	"kubecdc/mirror"
 	"kubecdc/observe"
@@ -49,7 +50,7 @@ func whileFilling(m *mirror.Mirror, access web.Access, log *slog.Logger, next ht
 		case r.URL.Path == "/metrics":
 			metrics.ServeHTTP(w, r)
 		case isReadyz && p.Complete:
-			fmt.Fprintf(w, "ok: the mirror has the log up to %s ago\n", time.Since(p.UpTo).Round(time.Second))
+			plain.Fprintf(w, "ok: the mirror has the log up to %s ago\n", time.Since(p.UpTo).Round(time.Second))
 		case isReadyz || p.UpTo.IsZero() && !isProbe:
 			text := fmt.Sprintf("the mirror of the topics fills: it has %d of %d records", p.Done, p.Total)
 			status := apierrors.NewServiceUnavailable(text).Status()
