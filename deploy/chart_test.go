@@ -159,9 +159,20 @@ var helmLines = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(h
 	`app\.kubernetes\.io/(managed-by|instance|version)|checksum/config): .*)\n`)
 
 func TestTheBaseIsTheChart(t *testing.T) {
-	rendered := helmLines.ReplaceAllString(template(t, "kubecdc", "--values=base/values.yaml"), "")
+	const header = "# make docs renders this from the chart with values.yaml.\n"
+	manifests, settings := withoutHelm(t)
+	upToDate(t, "base/kubecdc.yaml", header+strings.Join(manifests, "---\n"))
+	upToDate(t, "base/settings.env", header+strings.Join(settings, ""))
+	serving, _ := withoutHelm(t, "--set=serve.enabled=true,serve.tlsSecret=kubecdc-serve-tls")
+	serving = slices.DeleteFunc(serving, func(document string) bool { return slices.Contains(manifests, document) })
+	upToDate(t, "examples/serve/serve.yaml", "# make docs renders this from the chart with serve.enabled.\n"+strings.Join(serving, "---\n"))
+}
+
+// withoutHelm renders the chart with the base's values, as documents, and its ConfigMap as lines.
+func withoutHelm(t *testing.T, args ...string) (manifests, settings []string) {
+	t.Helper()
+	rendered := helmLines.ReplaceAllString(template(t, "kubecdc", append(args, "--values=base/values.yaml")...), "")
 	rendered = regexp.MustCompile(`(?m)^ +annotations:\n( +spec:)`).ReplaceAllString(rendered, "$1") // the checksum was the only one
-	var manifests, settings []string
 	for _, document := range strings.Split(rendered, "---\n")[1:] {
 		o := decode(t, document)[0]
 		if o.GetKind() != "ConfigMap" {
@@ -173,9 +184,7 @@ func TestTheBaseIsTheChart(t *testing.T) {
 		}
 	}
 	slices.Sort(settings)
-	const header = "# make docs renders this from the chart with values.yaml.\n"
-	upToDate(t, "base/kubecdc.yaml", header+strings.Join(manifests, "---\n"))
-	upToDate(t, "base/settings.env", header+strings.Join(settings, ""))
+	return manifests, settings
 }
 
 func upToDate(t *testing.T, file, want string) {
@@ -210,6 +219,7 @@ func TestProbesUseTheExportersCertificate(t *testing.T) {
 // A missing or mistyped value is an error of helm template and helm install, before anything is written.
 func TestTheChartRefusesWrongValues(t *testing.T) {
 	const kafka, postgres = "config.KUBECDC_KAFKA_BROKERS=kafka:9092", "secret.KUBECDC_CHECKPOINT=postgres://u:p@h/d"
+	const past = "serve.enabled=true,serve.tlsSecret=tls"
 	for _, test := range []struct {
 		set  []string
 		want string
@@ -242,6 +252,12 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1"}, "it allows no eviction"},
 		{[]string{kafka, postgres, "rbac.clusterRole=false,config.KUBECDC_NAMESPACES=shop"}, "set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER"},
 		{[]string{postgres, "secret.KUBECDC_SINK=postgres"}, "set secret.KUBECDC_SINK_POSTGRES"},
+		{[]string{kafka, postgres, "serve.enabled=true"}, "serve.tlsSecret: kubectl sends tokens only over TLS"},
+		{[]string{past, "config.KUBECDC_SINK=stdout,persistence.enabled=true"}, "a log in stdout can't be read"},
+		{[]string{past, "config.KUBECDC_LISTEN=:8443"}, "port 8443 of the Pod is that of serve"},
+		{[]string{kafka, postgres, past, "serve.replicas=2,serve.existingClaim=disk"}, "one process has the copy of the topics"},
+		{[]string{kafka, postgres, past, "serve.sizeLimit=4Gi"}, "serve.sizeLimit: it must be more than KUBECDC_SQLITE_MAX_SIZE (4GiB)"},
+		{[]string{kafka, postgres, past, "rbac.clusterRole=false,config.KUBECDC_NAMESPACES=a,config.KUBECDC_CLUSTER=b"}, "serve and KUBECDC_HTTP_ACCESS=kubernetes need it"},
 		{[]string{kafka, postgres, "fullnameOverride=My_Name"}, "fullnameOverride"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
 		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},

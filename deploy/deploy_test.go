@@ -16,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -90,27 +91,37 @@ func accountToken(t *testing.T, client kubernetes.Interface, namespace, name str
 }
 
 // find returns the first object of a kind, decoded as a T.
-func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (found T) {
+func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) T {
+	t.Helper()
+	found := all[T](t, objects, kind)
+	if len(found) == 0 {
+		t.Fatalf("there is no %s", kind)
+	}
+	return found[0]
+}
+
+// all returns the objects of a kind, decoded as Ts.
+func all[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (found []T) {
 	t.Helper()
 	for _, o := range objects {
-		if o.GetKind() != kind {
-			continue
+		if o.GetKind() == kind {
+			var one T
+			must(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &one))
+			found = append(found, one)
 		}
-		text, err := o.MarshalJSON()
-		if err == nil {
-			err = json.Unmarshal(text, &found)
-		}
-		must(t, err)
-		return found
 	}
-	t.Fatalf("there is no %s", kind)
 	return found
 }
 
-// environment returns the environment of the exporter's container, as kubelet computes it.
-func environment(t *testing.T, objects []*unstructured.Unstructured) (env []string) {
+// environment returns the environment of the exporter's container.
+func environment(t *testing.T, objects []*unstructured.Unstructured) []string {
 	t.Helper()
-	container := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
+	return environmentOf(t, find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0], objects)
+}
+
+// environmentOf returns the environment of a container, as kubelet computes it.
+func environmentOf(t *testing.T, container corev1.Container, objects []*unstructured.Unstructured) (env []string) {
+	t.Helper()
 	for _, from := range container.EnvFrom {
 		if from.SecretRef != nil && slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == "Secret" && o.GetName() == from.SecretRef.Name
@@ -136,7 +147,7 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 	return env
 }
 
-var kustomizations = []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/sqlite"}
+var kustomizations = []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/serve", "examples/sqlite"}
 
 // wantNoSecrets demands that no role grants Secrets, since no settings name them.
 func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {

@@ -64,6 +64,11 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	if claim := deployment(t, admin, ns, "bare-kubecdc").Spec.Template.Spec.Volumes[0].PersistentVolumeClaim; claim.ClaimName != "bare-kubecdc" {
 		t.Errorf("without values, the volume is %v", claim)
 	}
+	output = run("upgrade", "bare", "chart", "--reset-then-reuse-values", "--set=serve.enabled=true,serve.tlsSecret=past-tls")
+	containers := deployment(t, admin, ns, "bare-kubecdc").Spec.Template.Spec.Containers
+	if len(containers) != 2 || !strings.Contains(output, "--tls-server-name bare-kubecdc-serve.helm.svc") {
+		t.Errorf("with serve.enabled, the containers are %v, and the text is\n%s", containers, output)
+	}
 	run("uninstall", "cdc")
 	if _, err := admin.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the uninstall, the Deployment: %v", err)

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -85,23 +86,24 @@ func restricted(t *testing.T, admin *kubernetes.Clientset, name string) {
 	}
 }
 
-// wantAdmitted creates the Deployment's Pod, like the Deployment's controller. With one field less the Pod is refused.
+// wantAdmitted creates the Deployments' Pods, like the Deployments' controller. With one field less a Pod is refused.
 func wantAdmitted(t *testing.T, admin *kubernetes.Clientset, objects []*unstructured.Unstructured) {
 	t.Helper()
-	d := find[appsv1.Deployment](t, objects, "Deployment")
-	create := func(template corev1.PodTemplateSpec) error {
-		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-		pod.GenerateName = d.Name + "-"
-		_, err := admin.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}
-	if err := create(d.Spec.Template); err != nil {
-		t.Errorf("its Pod: %v", err)
-	}
-	lax := *d.Spec.Template.DeepCopy()
-	lax.Spec.Containers[0].SecurityContext.Capabilities = nil
-	if err := create(lax); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
-		t.Errorf("namespace %s does not enforce a Pod Security Standard: %v", d.Namespace, err)
+	for _, d := range all[appsv1.Deployment](t, objects, "Deployment") {
+		create := func(template corev1.PodTemplateSpec) error {
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.GenerateName = d.Name + "-"
+			_, err := admin.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		if err := create(d.Spec.Template); err != nil {
+			t.Errorf("its Pod: %v", err)
+		}
+		lax := *d.Spec.Template.DeepCopy()
+		lax.Spec.Containers[0].SecurityContext.Capabilities = nil
+		if err := create(lax); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
+			t.Errorf("namespace %s does not enforce a Pod Security Standard: %v", d.Namespace, err)
+		}
 	}
 }
 
@@ -174,7 +176,8 @@ func chartFor(t *testing.T, settings map[string]string, args ...string) []*unstr
 func TestTheRolesOfTheExamplesMatchTheirSettings(t *testing.T) {
 	for _, folder := range kustomizations {
 		objects := build(t, folder)
-		want := rightsIn(t, chartFor(t, find[corev1.ConfigMap](t, objects, "ConfigMap").Data))
+		want := rightsIn(t, chartFor(t, find[corev1.ConfigMap](t, objects, "ConfigMap").Data,
+			fmt.Sprintf("--set=serve.enabled=%t,serve.tlsSecret=tls", folder == "examples/serve")))
 		if got := rightsIn(t, objects); !maps.Equal(got, want) {
 			t.Errorf("the roles of %s grant\n%q\nits settings need\n%q", folder, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 		}

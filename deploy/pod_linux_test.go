@@ -19,38 +19,48 @@ import (
 	"kubecdc/test/servers"
 )
 
-// pod returns a function that runs the read-only image with the additions of kubelet. These are the ServiceAccount's token, the
-// cluster's CA, the address of the API server, and a volume for the state.
+// pod returns a function that runs the read-only image with the additions of kubelet, and with a volume for the state.
 func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...string) *exec.Cmd {
 	t.Helper()
-	root := image(t)
+	root := podRoot(t, kube, token)
+	volume(t, root, "state")
+	return func(args ...string) *exec.Cmd {
+		c := container(t, root, args...)
+		c.Env = append(podEnvironment(t, kube), "KUBECDC_LISTEN=off", "KUBECDC_LOG_FORMAT=text", "XDG_STATE_HOME=/state", "KUBECDC_RESOURCES=configmaps",
+			"KUBECDC_SINK=stdout")
+		return c
+	}
+}
+
+// podRoot returns the read-only file system of the image with the additions of kubelet: the ServiceAccount's token, and the cluster's CA.
+func podRoot(t *testing.T, kube *servers.Kubernetes, token string) (root string) {
+	t.Helper()
+	root = image(t)
 	makeReadOnly(t, root)
 	account := filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount")
 	ca, err := os.ReadFile(kube.Config.CAFile)
-	if err == nil {
-		err = os.MkdirAll(account, 0o755)
-	}
+	must(t, err)
+	must(t, os.MkdirAll(account, 0o755))
 	for name, content := range map[string]string{"token": token, "ca.crt": string(ca), "namespace": "kubecdc"} {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(account, name), []byte(content), 0o644)
-		}
+		must(t, os.WriteFile(filepath.Join(account, name), []byte(content), 0o644))
 	}
-	if err == nil {
-		err = os.Mkdir(filepath.Join(root, "state"), 0o777)
-	}
-	if err == nil {
-		err = os.Chmod(filepath.Join(root, "state"), 0o777)
-	}
-	host, port, err2 := net.SplitHostPort(kube.Address)
-	if err != nil || err2 != nil {
-		t.Fatal(err, err2)
-	}
-	return func(args ...string) *exec.Cmd {
-		c := container(t, root, args...)
-		c.Env = []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port, "KUBECDC_LISTEN=off", "KUBECDC_LOG_FORMAT=text",
-			"XDG_STATE_HOME=/state", "KUBECDC_RESOURCES=configmaps", "KUBECDC_SINK=stdout"}
-		return c
-	}
+	return root
+}
+
+// volume adds a folder to which the image's user may write.
+func volume(t *testing.T, root, path string) {
+	t.Helper()
+	path = filepath.Join(root, path)
+	must(t, os.MkdirAll(path, 0o755))
+	must(t, os.Chmod(path, 0o777))
+}
+
+// podEnvironment returns kubelet's additions to the environment: the address of the API server.
+func podEnvironment(t *testing.T, kube *servers.Kubernetes) []string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(kube.Address)
+	must(t, err)
+	return []string{"KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port}
 }
 
 // A Pod has no context to take a name from. The name comes from the cluster's uid, and so differs between clusters.

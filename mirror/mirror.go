@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"kubecdc/audit"
@@ -25,6 +26,7 @@ type Options struct {
 	History       time.Duration
 	MaxBytes      int64
 	Logger        *slog.Logger
+	Show          func(what string, done, total int64) // shows how far long work is, in records, or is nil
 }
 
 // Mirror is a file that follows a log.
@@ -35,24 +37,34 @@ type Mirror struct {
 	sink     *sqlite.Sink
 	copy     *sqlite.Copy
 	has      sqlite.Copied
-	reported time.Time // when progress was last logged
-	batches  int64
-	begun    chan struct{} // is closed when the file has a batch
+	progress atomic.Pointer[Progress]
+	pruned   time.Time
+	tooLarge int64 // the size at which the file is pruned again
+}
+
+// Progress is how far a mirror is.
+type Progress struct {
+	UpTo        time.Time // the mirror has the log up to then, or has nothing yet
+	Complete    bool      // it has come to the log's end once since its start
+	Done, Total int64     // records until then
 }
 
 const (
 	followEvery = 500 * time.Millisecond // how often the end of the log is asked for
-	tellEvery   = 5 * time.Second
 	pruneEvery  = time.Minute
 	atOnce      = 2000 // changes, or audit records
 )
 
-// ErrAnew says that the log is not the one that the file follows, or that it has lost what comes next.
+// ErrAnew says that the log is not the one that the file follows, or has lost what comes next. Or the file could not be begun.
 var ErrAnew = errors.New("the mirror begins anew at the next start")
 
-// Open goes on with the file. If it has another log, or none, it is made with what lived where the log begins.
+// Open goes on with the file. If it has another log, or none, it is made anew, and is empty until Run or Update.
 func Open(ctx context.Context, from sinks.Copier, o Options) (*Mirror, error) {
-	m := &Mirror{Options: o, from: from, begun: make(chan struct{})}
+	m := &Mirror{Options: o, from: from}
+	if m.Show == nil {
+		m.Show = func(string, int64, int64) {}
+	}
+	m.progress.Store(&Progress{})
 	identity, err := from.Identity(ctx)
 	if err == nil {
 		err = m.open(ctx)
@@ -63,10 +75,7 @@ func Open(ctx context.Context, from sinks.Copier, o Options) (*Mirror, error) {
 	if err == nil && m.has.Identity != identity {
 		o.Logger.Info("the mirror begins", "file", o.Path, "log", identity, "was", m.has.Identity)
 		m.closeFile()
-		err = m.begin(ctx, identity)
-	}
-	if len(m.has.After.Batches) > 0 {
-		close(m.begun)
+		err = m.makeAnew(ctx)
 	}
 	if err != nil {
 		m.Close()
@@ -86,17 +95,17 @@ func (m *Mirror) open(ctx context.Context) (err error) {
 	return err
 }
 
-// begin makes the file anew, with the last state of each object where the log's batch records begin.
-func (m *Mirror) begin(ctx context.Context, identity string) error {
+func (m *Mirror) makeAnew(ctx context.Context) error {
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(m.Path + end); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	err := m.open(ctx)
-	if err != nil {
-		return err
-	}
+	return m.open(ctx)
+}
+
+// begin writes the last state of each object where the log's batch records begin.
+func (m *Mirror) begin(ctx context.Context, identity string) error {
 	after, logged, lost, err := m.from.Beginning(ctx)
 	if err == nil && after.Batches != nil {
 		err = m.lived(ctx, after, logged)
@@ -116,9 +125,10 @@ func (m *Mirror) lived(ctx context.Context, end sinks.Cut, logged time.Time) err
 		err := m.copy.Lived(ctx, changes, stubs, logged)
 		changes = changes[:0]
 		clear(stubs)
+		m.prune(ctx)
 		return err
 	}
-	q := sinks.Query{To: &end, Progress: func(read, total int64) { m.tell("read what lived where the log begins", "records", read, "of", total) }}
+	q := sinks.Query{To: &end, Progress: func(read, total int64) { m.show("reading what lived where the log begins", read, total) }}
 	err := m.from.Changes(ctx, q, func(l *sinks.Logged) error {
 		if l.DeadLetter != "" {
 			stubs[len(changes)] = l.DeadLetter
@@ -134,25 +144,26 @@ func (m *Mirror) lived(ctx context.Context, end sinks.Cut, logged time.Time) err
 	return err
 }
 
-// tell logs the progress of long work from time to time.
-func (m *Mirror) tell(what string, attributes ...any) {
-	if time.Since(m.reported) > tellEvery {
-		m.reported = time.Now()
-		m.Logger.Info("mirror: "+what, attributes...)
-	}
+// show shows how far the mirror is, while it fills.
+func (m *Mirror) show(what string, done, total int64) {
+	m.progress.Store(&Progress{UpTo: m.progress.Load().UpTo, Done: done, Total: total})
+	m.Show(what, done, total)
 }
 
-// Begun is closed when the file has a batch.
-func (m *Mirror) Begun() <-chan struct{} { return m.begun }
+// Progress returns how far the mirror is.
+func (m *Mirror) Progress() Progress { return *m.progress.Load() }
 
 // Run follows the log until the context ends, or until it has to begin anew (ErrAnew), and closes the file. After another error it
 // tries again.
 func (m *Mirror) Run(ctx context.Context) error {
 	defer m.Close()
-	var pruned time.Time
-	reported := ""
+	reported, began := "", time.Now()
 	for {
+		isFilling := !m.Progress().Complete
 		err := m.step(ctx)
+		if isFilling && err == nil {
+			m.Logger.Info("the mirror has come to the log's end, and follows it", "took", time.Since(began).Round(time.Millisecond))
+		}
 		if errors.Is(err, ErrAnew) {
 			return err
 		}
@@ -164,16 +175,32 @@ func (m *Mirror) Run(ctx context.Context) error {
 			m.Logger.Warn("the log can't be mirrored now; it is tried again", "error", err)
 		}
 		reported = text
-		if time.Since(pruned) > pruneEvery {
-			pruned = time.Now()
-			if err := m.sink.Prune(ctx, pruned); err != nil && ctx.Err() == nil {
-				m.Logger.Warn("old changes could not be removed from the mirror; it is tried again", "error", err)
-			}
-		}
+		m.prune(ctx)
 		if err := wait.For(ctx, followEvery); err != nil {
 			return err
 		}
 	}
+}
+
+// prune removes old changes once a minute, and when the file has grown by a tenth of its limit, as it does while it fills.
+func (m *Mirror) prune(ctx context.Context) {
+	if time.Since(m.pruned) < pruneEvery && m.size() <= m.tooLarge {
+		return
+	}
+	m.pruned = time.Now()
+	if err := m.sink.Prune(ctx, m.pruned); err != nil && ctx.Err() == nil {
+		m.Logger.Warn("old changes could not be removed from the mirror; it is tried again", "error", err)
+	}
+	m.tooLarge = max(m.size(), m.MaxBytes) + m.MaxBytes/10
+}
+
+// size returns the size of the file, or 0 if that is not known.
+func (m *Mirror) size() int64 {
+	info, err := os.Stat(m.Path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // Update copies up to the present end of the log.
@@ -192,9 +219,13 @@ func (m *Mirror) Update(ctx context.Context) error {
 
 // step copies what the log has more.
 func (m *Mirror) step(ctx context.Context) error {
+	began := time.Now()
 	err := m.follow(ctx)
 	if err == nil {
 		err = m.copyAudits(ctx)
+	}
+	if err == nil {
+		m.progress.Store(&Progress{UpTo: began, Complete: true})
 	}
 	return err
 }
@@ -202,11 +233,23 @@ func (m *Mirror) step(ctx context.Context) error {
 // follow copies up to the end of the log.
 func (m *Mirror) follow(ctx context.Context) error {
 	identity, err := m.from.Identity(ctx)
-	if err == nil && identity != m.has.Identity {
-		return m.anew(ctx, fmt.Errorf("the log was %s, and is %s", m.has.Identity, identity))
+	switch {
+	case err != nil:
+		return err
+	case m.has.Identity == "":
+		err = m.begin(ctx, identity)
+	case identity != m.has.Identity:
+		err = fmt.Errorf("the log was %s, and is %s", m.has.Identity, identity)
+	}
+	if err != nil {
+		return m.anew(ctx, err)
+	}
+	var end sinks.Cut
+	if !m.Progress().Complete {
+		end, err = m.from.End(ctx)
 	}
 	if err == nil {
-		err = m.from.Copy(ctx, m.has.After, m.write(ctx))
+		err = m.from.Copy(ctx, m.has.After, m.write(ctx, end))
 	}
 	if errors.Is(err, sqlite.ErrNumbersAgain) || errors.Is(err, sinks.ErrNotRetained) {
 		return m.anew(ctx, err)
@@ -218,23 +261,32 @@ func (m *Mirror) anew(ctx context.Context, why error) error {
 	return errors.Join(fmt.Errorf("%w: %w", ErrAnew, why), m.copy.Mark(ctx, sqlite.Copied{}))
 }
 
-func (m *Mirror) write(ctx context.Context) func([]sinks.Copied, sinks.Cut) error {
+func (m *Mirror) write(ctx context.Context, end sinks.Cut) func([]sinks.Copied, sinks.Cut) error {
+	before := recordsBefore(m.has.After)
 	return func(batches []sinks.Copied, after sinks.Cut) error {
 		has := m.has
 		has.After = after
 		if err := m.copy.Write(ctx, batches, has); err != nil {
 			return err
 		}
-		if m.has.After, after = has.After, m.has.After; len(batches) == 0 {
-			return nil
+		m.has = has
+		m.prune(ctx)
+		if len(batches) > 0 && !m.Progress().Complete {
+			m.progress.Store(&Progress{UpTo: batches[len(batches)-1].Logged})
+			m.show("copying the topics", recordsBefore(m.has.After)-before, recordsBefore(end)-before)
 		}
-		if len(after.Batches) == 0 {
-			close(m.begun)
-		}
-		m.batches += int64(len(batches))
-		m.tell("up to "+batches[len(batches)-1].Logged.UTC().Format(time.RFC3339), "batches", m.batches)
 		return nil
 	}
+}
+
+// recordsBefore counts the records of the topics that a mirror follows before a cut.
+func recordsBefore(c sinks.Cut) (n int64) {
+	for _, partitions := range c.Offsets {
+		for _, offset := range partitions {
+			n += offset
+		}
+	}
+	return n
 }
 
 // copyAudits copies the audit records that were written since the last time.

@@ -2,10 +2,12 @@ package mirror_test
 
 import (
 	"context"
+	random "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -362,10 +364,12 @@ func TestAMirrorTriesAgain(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	select {
-	case <-m.Begun():
-	case err := <-ended:
-		t.Fatalf("it ends with %v", err)
+	for m.Progress().UpTo.IsZero() {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ends with %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	w.write(1, 3)
 	file, err := sqlitefile.Share(t.Context(), path)
@@ -432,4 +436,59 @@ func TestAMirrorThatFailsInTheMiddle(t *testing.T) {
 	if got := w.logged(r, time.Time{}); len(got) != w.number {
 		t.Errorf("it has %d changes, want %d", len(got), w.number)
 	}
+}
+
+// measured is a log of yesterday, which measures a file after each group of batches.
+type measured struct {
+	sinks.Copier
+	path    string
+	largest int64
+}
+
+func (l *measured) Copy(ctx context.Context, after sinks.Cut, visit func([]sinks.Copied, sinks.Cut) error) error {
+	return l.Copier.Copy(ctx, after, func(batches []sinks.Copied, end sinks.Cut) error {
+		for i := range batches {
+			batches[i].Logged = batches[i].Logged.Add(-24 * time.Hour)
+		}
+		err := visit(batches, end)
+		if info, statErr := os.Stat(l.path); statErr == nil {
+			l.largest = max(l.largest, info.Size())
+		}
+		return err
+	})
+}
+
+// Old changes are removed while a mirror fills. So it never takes much more than its limit, however much the topics have.
+func TestAMirrorRemainsSmallWhileItFills(t *testing.T) {
+	t.Parallel()
+	w := newTopics(t)
+	const limit, times = 16 << 20, 25
+	for i := range times {
+		w.batch++
+		b := &change.Batch{Epoch: 1, Seq: w.batch}
+		for n := range 1000 {
+			w.number++
+			c := change.Change{Stream: change.ParseStream("pods"), Op: change.Update, Namespace: "default", Name: fmt.Sprint("o", n),
+				UID: fmt.Sprint("u", n), ResourceVersion: change.ResourceVersion(fmt.Sprint(w.number)), Time: time.Now()}
+			data := make([]byte, 1000)
+			_, _ = random.Read(data)
+			if c.After = fmt.Appendf(nil, `{"metadata":{},"data":"%x"}`, data); i == 0 {
+				c.Op = change.Create
+			}
+			b.Changes = append(b.Changes, c)
+		}
+		_, err := w.log.Write(t.Context(), b)
+		must(t, err)
+	}
+	from, err := kafka.OpenReader(t.Context(), w.cfg)
+	must(t, err)
+	log := &measured{Copier: from, path: filepath.Join(t.TempDir(), "topics.mirror")}
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: log.path, Cluster: w.cfg.Cluster, History: sinks.Forever, MaxBytes: limit, Logger: w.cfg.Logger})
+	must(t, err)
+	defer m.Close()
+	must(t, m.Update(t.Context()))
+	if log.largest < limit/2 || log.largest > limit*5/4 {
+		t.Errorf("with a limit of %d bytes the file had %d", limit, log.largest)
+	}
+	t.Logf("at most %d bytes", log.largest)
 }

@@ -79,8 +79,14 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	for _, f := range families {
 		there[f.GetName()] = true
 	}
+	mirror := newMirror(time.Now)
+	families, err = mirror.Gather()
+	must(t, err)
+	for _, f := range families {
+		there[f.GetName()] = true
+	}
 	page := ""
-	for _, d := range m.registry.described {
+	for _, d := range append(m.registry.described, mirror.described...) {
 		if !there[d.name] {
 			t.Errorf("%s is not there from the start", d.name)
 		}

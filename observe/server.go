@@ -84,10 +84,10 @@ func (s *Server) Close() error {
 	return s.Server.Close()
 }
 
-// guard passes permitted requests on.
-func (s *Server) guard(next http.Handler) http.Handler {
+// Guard passes permitted requests on.
+func Guard(access web.Access, log *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := web.MayGet(s.access, r, r.URL.Path)
+		err := web.MayGet(access, r, r.URL.Path)
 		switch {
 		case err == nil:
 			next.ServeHTTP(w, r)
@@ -97,7 +97,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		case errors.Is(err, web.ErrNotAllowed):
 			http.Error(w, "the bearer of this token may not get "+r.URL.Path+": see KUBECDC_HTTP_ACCESS", http.StatusForbidden)
 		default:
-			s.log.Warn("a request could not be checked", "path", r.URL.Path, "error", err)
+			log.Warn("a request could not be checked", "path", r.URL.Path, "error", err)
 			http.Error(w, "the token can't be checked now: the exporter's log says why", http.StatusServiceUnavailable)
 		}
 	})
@@ -118,8 +118,8 @@ func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 		}
 		answerReady(w, report.Ready, map[string]bool{"ready": report.Ready}) // the problems name streams and servers
 	})
-	mux.Handle("GET /metrics", s.guard(m.Handler()))
-	mux.Handle("GET /", s.guard(status.Handler(page.Now)))
+	mux.Handle("GET /metrics", Guard(s.access, s.log, m.Handler()))
+	mux.Handle("GET /", Guard(s.access, s.log, status.Handler(page.Now)))
 	return mux
 }
 

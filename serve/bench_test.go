@@ -5,16 +5,21 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/mirror"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sqlite"
 	"kubecdc/test/servers"
@@ -24,15 +29,25 @@ import (
 // page of 500, at the end and in the middle of the log. Each view is read anew, but the server has followed the log, except for the first
 // question. Then it watches the last 10,000 changes, and 5,000 new ones of 5 seconds.
 func BenchmarkServe(b *testing.B) {
-	b.Run("SQLite", func(b *testing.B) { benchmarkServe(b, sqliteLog) })
-	b.Run("Postgres", func(b *testing.B) { benchmarkServe(b, postgresLog) })
+	b.Run("SQLite", func(b *testing.B) { benchmarkServe(b, now(sqliteLog)) })
+	b.Run("Postgres", func(b *testing.B) { benchmarkServe(b, now(postgresLog)) })
+	b.Run("Mirror", func(b *testing.B) { benchmarkServe(b, mirrorLog) })
 }
 
-func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader)) {
+// now is a log whose reader needs nothing first.
+func now(open func(testing.TB) (sinks.Log, sinks.Reader)) func(*testing.B) (sinks.Log, func() sinks.Reader) {
+	return func(b *testing.B) (sinks.Log, func() sinks.Reader) {
+		log, reader := open(b)
+		return log, func() sinks.Reader { return reader }
+	}
+}
+
+func benchmarkServe(b *testing.B, open func(*testing.B) (log sinks.Log, read func() sinks.Reader)) {
 	const objects = 10_000
-	log, reader := open(b)
+	log, read := open(b)
 	p := &past{}
 	more := fill(b, log, objects, b.N)
+	reader := read()
 	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	took := func(what, path string) {
 		runtime.GC()
@@ -56,6 +71,21 @@ func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader
 		took(where+"-list", moment+"/api/v1/pods")
 	}
 	began := time.Now()
+	n := 0
+	ok(b, reader.Changes(b.Context(), sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "web-77"}, func(*sinks.Logged) error { n++; return nil }))
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "history-ms")
+	b.ReportMetric(float64(n), "history")
+	began = time.Now()
+	for n = 0; time.Since(began) < 5*time.Second; n++ {
+		more(1)
+	}
+	b.ReportMetric(float64(n)/5, "batches/s")
+	began = time.Now()
+	for a := (answer{}); !strings.Contains(string(a.body), fmt.Sprintf(`"resourceVersion":"%d"`, objects+b.N+n)); {
+		a = p.ours("/api/v1/pods?limit=1", asObjects)
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "lag-ms")
+	began = time.Now()
 	a := p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=5&resourceVersion=%d", b.N), asObjects)
 	b.ReportMetric(float64(strings.Count(string(a.body), `"type":"MODIFIED"`)), "watched")
 	b.ReportMetric(time.Since(began).Seconds(), "watch-s")
@@ -66,9 +96,9 @@ func benchmarkServe(b *testing.B, open func(testing.TB) (sinks.Log, sinks.Reader
 			lasts.Add(100)
 		}
 	}()
-	a = p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=7&resourceVersion=%d", objects+b.N), asObjects)
-	if n := strings.Count(string(a.body), `"type":"MODIFIED"`); n != int(lasts.Load()) {
-		b.Errorf("a watch of %d new changes has %d", lasts.Load(), n)
+	a = p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=7&resourceVersion=%d", objects+b.N+n), asObjects)
+	if got := strings.Count(string(a.body), `"type":"MODIFIED"`); got != int(lasts.Load()) {
+		b.Errorf("a watch of %d new changes has %d", lasts.Load(), got)
 	}
 	b.ReportMetric(float64(lasts.Load())/5, "live/s")
 	var m runtime.MemStats
@@ -90,6 +120,46 @@ func postgresLog(b testing.TB) (sinks.Log, sinks.Reader) {
 	sink := must[*postgres.Sink](b)(postgres.Open(b.Context(), config))
 	b.Cleanup(func() { sink.Close() })
 	return opened(b, sink), must[*postgres.Reader](b)(postgres.OpenReader(b.Context(), config))
+}
+
+// mirrorLog is a log in Kafka, which is read from its mirror. It also measures what the filling of the mirror takes.
+func mirrorLog(b *testing.B) (sinks.Log, func() sinks.Reader) {
+	config := kafka.Config{Brokers: servers.SharedKafka(b).Brokers, TopicPrefix: fmt.Sprint("bench-", b.N), Cluster: cluster, ClusterUID: "u",
+		Partitions: 1, Logger: slog.New(slog.DiscardHandler)}
+	sink := must[*kafka.Sink](b)(kafka.New(config))
+	b.Cleanup(func() { sink.Close() })
+	return opened(b, sink), func() sinks.Reader {
+		o := mirror.Options{Path: filepath.Join(b.TempDir(), "log.mirror"), Cluster: cluster, History: sinks.Forever, Logger: slog.New(slog.DiscardHandler)}
+		m := must[*mirror.Mirror](b)(mirror.Open(b.Context(), must[*kafka.Reader](b)(kafka.OpenReader(b.Context(), config)), o))
+		runtime.GC()
+		ok(b, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // or the peak of what came before remains
+		began, before := time.Now(), used(b)
+		ok(b, m.Update(b.Context()))
+		after := used(b)
+		b.ReportMetric(time.Since(began).Seconds(), "mirror-s")
+		b.ReportMetric(after["cpu"]-before["cpu"], "mirror-cpu-s")
+		b.ReportMetric((after["write_bytes:"]-before["write_bytes:"])/1e6, "mirror-written-MB")
+		b.ReportMetric(float64(must[os.FileInfo](b)(os.Stat(o.Path)).Size())/1e6, "mirror-MB")
+		b.ReportMetric(after["VmHWM:"]/1e3, "mirror-peak-MB")
+		go func() { _ = m.Run(b.Context()) }()
+		file := must[*sqlitefile.File](b)(sqlitefile.Share(b.Context(), o.Path))
+		return must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
+	}
+}
+
+// used is what the process has taken so far: seconds of processor time, bytes written, the peak of memory.
+func used(b *testing.B) map[string]float64 {
+	var u syscall.Rusage
+	ok(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	found := map[string]float64{"cpu": time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()}
+	for _, name := range []string{"io", "status"} {
+		for line := range strings.Lines(string(must[[]byte](b)(os.ReadFile("/proc/self/" + name)))) {
+			if fields := strings.Fields(line); len(fields) > 1 {
+				found[fields[0]], _ = strconv.ParseFloat(fields[1], 64)
+			}
+		}
+	}
+	return found
 }
 
 func opened(b testing.TB, sink sinks.Sink) sinks.Log {

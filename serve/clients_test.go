@@ -54,7 +54,8 @@ func clientsOf(t *testing.T) (all []client) {
 			all = append(all, client{name: name, args: append([]string{binary}, strings.Fields(command)...)})
 		}
 	}
-	for name, variable := range map[string]string{"client-go 0.29": "KUBECDC_TEST_CLIENT_GO", "Python": "KUBECDC_TEST_PYTHON", "Node": "KUBECDC_TEST_NODE"} {
+	for name, variable := range map[string]string{"client-go 0.29": "KUBECDC_TEST_CLIENT_GO", "Python": "KUBECDC_TEST_PYTHON", "Node": "KUBECDC_TEST_NODE",
+		"popeye": "KUBECDC_TEST_POPEYE", "kubent": "KUBECDC_TEST_KUBENT"} {
 		if command := strings.Fields(os.Getenv(variable)); len(command) > 0 {
 			all = append(all, client{name: name, args: command})
 		} else {

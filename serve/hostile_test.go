@@ -196,6 +196,7 @@ var sieges = map[string]siege{
 			answer.Body.Close()
 		}
 	}},
+	"rights of one user": read(100, func(client, n int) string { return fmt.Sprintf("/api/v1/namespaces/n-%d-%d/pods", client, n) }),
 	"moments": read(24, func(client, n int) string {
 		return fmt.Sprintf("/at/%d/api/v1/namespaces/small/pods/s0000", 1+(client*97+n*13)%(besiegedLarge+besiegedHuge+besiegedSmall))
 	}),

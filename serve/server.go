@@ -92,7 +92,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/v2"):
 		return notFound("the server of a log has no " + q.path)
 	}
-	c, err := s.catalog(r.Context(), q)
+	c, err := inTurn(r.Context(), s.views, func() (catalog, error) { return s.catalog(r.Context(), q) })
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, resource *served) error {
-	v, err := s.views.viewOf(r.Context(), q, resource.logged())
+	v, err := inTurn(r.Context(), s.views, func() (*view, error) { return s.views.viewOf(r.Context(), q, resource.logged()) })
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ type views struct {
 
 // shared is what the requests for all clusters share.
 type shared struct {
+	turns  *web.Shares // requests that ask the log what they need before they begin an answer have them
 	places *web.Shares // requests that wait for a view have them
 	pages  *web.Shares // pages that are being read or written have them
 	memory *web.Shares
@@ -63,15 +64,25 @@ type shared struct {
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
 	return &views{log: log, follower: timeline.NewFollower(log), recent: recent,
-		shared: shared{web.NewShares(mostReads), web.NewShares(mostPages), web.NewShares(mostMemory)}}
+		shared: shared{web.NewShares(mostReads), web.NewShares(mostReads), web.NewShares(mostPages), web.NewShares(mostMemory)}}
 }
 
 const (
 	// lacking is how long an incomplete view is cached, since the log may get the missing changes.
 	lacking   = 2 * time.Second
 	mostViews = 200 // that are cached
-	mostReads = 8   // views that are read at once. A client that leaves does not end the reading
+	mostReads = 8   // requests that ask the log at once, and views that are read. A client that leaves does not end the reading
 )
+
+// inTurn lets a request ask the log. So hundreds that begin at once, as informers do, hold up no other user's.
+func inTurn[T any](ctx context.Context, all *views, ask func() (T, error)) (answer T, err error) {
+	user := web.SenderOf(ctx)
+	if err := all.turns.Acquire(ctx, user, 1); err != nil {
+		return answer, err
+	}
+	defer all.turns.Release(user, 1)
+	return ask()
+}
 
 // viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
 // grows.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,12 +58,35 @@ func TestWarningsFitThroughProxies(t *testing.T) {
 	}
 }
 
-// nginx and Python pass on all warnings with their defaults. KUBECDC_TEST_NGINX names nginx.
+// proxies have their defaults. %[1]s is a folder, %[2]s a port and %[3]s the server's port.
+var proxies = map[string]struct {
+	config string
+	args   []string
+}{
+	"KUBECDC_TEST_NGINX": {"daemon off; pid %[1]s/pid; error_log %[1]s/error.log; events {}\nhttp { access_log off; client_body_temp_path %[1]s/b;" +
+		" proxy_temp_path %[1]s/p; server { listen 127.0.0.1:%[2]s; location / { proxy_pass http://127.0.0.1:%[3]s; } } }\n", []string{"-p", "."}},
+	"KUBECDC_TEST_ENVOY": {`# %[1]s
+static_resources:
+  listeners:
+  - address: {socket_address: {address: 127.0.0.1, port_value: %[2]s}}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: log
+          http_filters: [{name: router, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}]
+          route_config: {virtual_hosts: [{name: log, domains: ["*"], routes: [{match: {prefix: /}, route: {cluster: log}}]}]}
+  clusters:
+  - name: log
+    load_assignment:
+      cluster_name: log
+      endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %[3]s}}}}]}]
+`, []string{"--use-dynamic-base-id", "--log-level", "error"}},
+}
+
+// nginx, Envoy and Python pass on all warnings with their defaults. Settings name the programs.
 func TestProxiesPassWarnings(t *testing.T) {
-	nginx := os.Getenv("KUBECDC_TEST_NGINX")
-	if nginx == "" {
-		t.Skip("KUBECDC_TEST_NGINX does not name nginx: make clients")
-	}
 	q := everything()
 	q.namespace, q.name = "shop", "web"
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -74,32 +98,40 @@ func TestProxiesPassWarnings(t *testing.T) {
 		_ = write(w, media{}, http.StatusOK, []byte("{}"))
 	}))
 	t.Cleanup(web.Close)
-	folder, listener := t.TempDir(), must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
-	address := listener.Addr().String()
-	listener.Close()
-	file := filepath.Join(folder, "nginx.conf")
-	ok(t, os.WriteFile(file, fmt.Appendf(nil, "daemon off; pid %[1]s/pid; error_log %[1]s/error.log; events {}\nhttp { access_log off; client_body_temp_path %[1]s/b;"+
-		" proxy_temp_path %[1]s/p; server { listen %[2]s; location / { proxy_pass %[3]s; } } }\n", folder, address, web.URL), 0o600))
-	process := exec.CommandContext(t.Context(), nginx, "-c", file, "-p", folder)
-	ok(t, process.Start())
-	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
-	var through *http.Response
-	servers.Await(t, "nginx to answer", func() (answers bool, err error) {
-		through, err = http.Get("http://" + address + "/api")
-		return err == nil, nil
-	})
-	through.Body.Close()
 	direct := must[*http.Response](t)(http.Get(web.URL + "/api"))
 	direct.Body.Close()
-	want := direct.Header.Values("Warning")
-	if got := through.Header.Values("Warning"); through.StatusCode != http.StatusOK || len(got) != len(want) || len(want) < 5 {
-		t.Errorf("nginx answers %s with %d warnings of %d", through.Status, len(got), len(want))
-	}
-	script := `import sys, urllib.request; print(len(urllib.request.urlopen(sys.argv[1]).headers.get_all("Warning")))`
-	for _, address := range []url.URL{*must[*url.URL](t)(url.Parse(web.URL)), {Scheme: "http", Host: address}} {
-		out, err := exec.CommandContext(t.Context(), "python3", "-c", script, address.String()).CombinedOutput()
-		if err != nil || strings.TrimSpace(string(out)) != fmt.Sprint(len(want)) {
-			t.Errorf("Python reads of %s: %s (%v), want %d", address.Host, out, err, len(want))
-		}
+	want := len(direct.Header.Values("Warning"))
+	for setting, proxy := range proxies {
+		t.Run(setting, func(t *testing.T) {
+			program := os.Getenv(setting)
+			if program == "" {
+				t.Skip(setting + " does not name the program: make clients")
+			}
+			folder, listener := t.TempDir(), must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+			address := listener.Addr().(*net.TCPAddr)
+			listener.Close()
+			file := filepath.Join(folder, "proxy.yaml")
+			ok(t, os.WriteFile(file, fmt.Appendf(nil, proxy.config, folder, strconv.Itoa(address.Port), must[*url.URL](t)(url.Parse(web.URL)).Port()), 0o600))
+			process := exec.CommandContext(t.Context(), program, append([]string{"-c", file}, proxy.args...)...)
+			process.Dir, process.Stderr = folder, os.Stderr
+			ok(t, process.Start())
+			t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+			var through *http.Response
+			servers.Await(t, "the proxy to answer", func() (answers bool, err error) {
+				through, err = http.Get("http://" + address.String() + "/api")
+				return err == nil, nil
+			})
+			through.Body.Close()
+			if got := through.Header.Values("Warning"); through.StatusCode != http.StatusOK || len(got) != want || want < 5 {
+				t.Errorf("it answers %s with %d warnings of %d", through.Status, len(got), want)
+			}
+			script := `import sys, urllib.request; print(len(urllib.request.urlopen(sys.argv[1]).headers.get_all("Warning")))`
+			for _, url := range []string{web.URL, "http://" + address.String()} {
+				out, err := exec.CommandContext(t.Context(), "python3", "-c", script, url).CombinedOutput()
+				if err != nil || strings.TrimSpace(string(out)) != fmt.Sprint(want) {
+					t.Errorf("Python reads of %s: %s (%v), want %d", url, out, err, want)
+				}
+			}
+		})
 	}
 }

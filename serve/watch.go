@@ -104,7 +104,7 @@ func (w *watcher) run(ctx context.Context) error {
 	changes, done := make(chan arrived), make(chan error, 1)
 	defer func() { w.held.memory.shrink(0) }()
 	if !w.q.pinned { // at a moment nothing changes
-		q, err := w.following(ctx, from, listed)
+		q, err := inTurn(ctx, w.views, func() (sinks.Query, error) { return w.following(ctx, from, listed) })
 		if err != nil {
 			return err
 		}

@@ -15,15 +15,15 @@ import (
 
 // OpenMirror opens the mirror of a log, which answers no question without reading all of it, and a reader of the mirror's file. The mirror
 // closes the log. The error is *fault.InUseError if another process has the file.
-func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config, cluster string, log *slog.Logger) (
-	*mirror.Mirror, sinks.ReadCloser, error,
+func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config, cluster string, log *slog.Logger,
+	show func(what string, done, total int64)) (*mirror.Mirror, sinks.ReadCloser, error,
 ) {
 	path, err := settings.MirrorFile(cluster)
 	if err != nil {
 		return nil, nil, err
 	}
 	m, err := mirror.Open(ctx, from, mirror.Options{Path: path, Cluster: cluster, History: time.Duration(settings.Sink.SQLiteHistory),
-		MaxBytes: int64(settings.Sink.SQLiteMaxSize), Logger: log})
+		MaxBytes: int64(settings.Sink.SQLiteMaxSize), Logger: log, Show: show})
 	if err != nil {
 		return nil, nil, err
 	}

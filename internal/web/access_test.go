@@ -173,30 +173,33 @@ func grant(t *testing.T, kube *servers.Kubernetes, name string, to rbac.Subject,
 	must(t, errors.Join(err1, err2))
 }
 
-// reviewer is an API server that knows one token, "good", and allows its bearer everything. It counts TokenReviews.
-func reviewer(t *testing.T) (config *rest.Config, good, wrong *atomic.Int32) {
+// reviewer is an API server that knows two tokens, "good" and "other", and allows their bearers everything. It counts reviews.
+func reviewer(t *testing.T) (config *rest.Config, good, wrong, rights *atomic.Int32) {
 	t.Helper()
-	good, wrong = &atomic.Int32{}, &atomic.Int32{}
+	good, wrong, rights = &atomic.Int32{}, &atomic.Int32{}, &atomic.Int32{}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+			rights.Add(1)
 			io.WriteString(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`)
 		case strings.Contains(string(body), `"good"`):
 			good.Add(1)
-			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true}}`)
+			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"good"}}}`)
+		case strings.Contains(string(body), `"other"`):
+			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true,"user":{"username":"other"}}}`)
 		default:
 			wrong.Add(1)
 			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview"}`)
 		}
 	}))
 	t.Cleanup(api.Close)
-	return &rest.Config{Host: api.URL}, good, wrong
+	return &rest.Config{Host: api.URL}, good, wrong, rights
 }
 
 func TestWrongTokensEvictNoGoodOne(t *testing.T) {
-	config, good, wrong := reviewer(t)
+	config, good, wrong, _ := reviewer(t)
 	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
 	r, now := reviewsAs(t, config)
 	must(t, r.Allow(t.Context(), "good", path("/metrics")))
@@ -214,7 +217,7 @@ func TestWrongTokensEvictNoGoodOne(t *testing.T) {
 
 // Reviews have a rate limit. Many requests with wrong tokens must not make the others wait until all of them were reviewed.
 func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
-	config, good, wrong := reviewer(t)
+	config, good, wrong, _ := reviewer(t)
 	r, now := reviewsAs(t, config)
 	must(t, r.Allow(t.Context(), "good", path("/metrics")))
 	*now = now.Add(allowedForOutage)
@@ -238,6 +241,35 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	}
 	if good.Load() != 2 {
 		t.Errorf("the token was reviewed %d times", good.Load())
+	}
+}
+
+// A thousand watches of one user begin with one question, or each with another. Nobody else waits until all of them were reviewed.
+func TestAFloodOfQuestionsKeepsNobodyWaiting(t *testing.T) {
+	for question, most := range map[string]int32{"/same": 1, "/another/": 20} {
+		t.Run(question, func(t *testing.T) {
+			config, good, _, rights := reviewer(t)
+			r, _ := reviewsAs(t, config)
+			var all sync.WaitGroup
+			defer all.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var allowed atomic.Int32
+			for i := range 1000 {
+				all.Go(func() {
+					if r.Allow(ctx, "good", path(strings.Replace(question, "r/", "r/"+strconv.Itoa(i), 1))) == nil {
+						allowed.Add(1)
+					}
+				})
+			}
+			for allowed.Load() < 110 { // more than the burst
+				time.Sleep(time.Millisecond)
+			}
+			before := rights.Load()
+			if err := r.Allow(ctx, "other", path("/metrics")); err != nil || good.Load() != 1 || rights.Load()-before > most {
+				t.Errorf("%v after %d reviews of rights, and %d of a token", err, rights.Load()-before, good.Load())
+			}
+		})
 	}
 }
 

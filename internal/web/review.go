@@ -9,6 +9,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -26,9 +27,10 @@ type Reviews struct {
 	users   *lru.Cache[reviewed, user]      // by token
 	allowed *lru.Cache[reviewed, time.Time] // time of the token's review
 	refused *lru.Cache[reviewed, refusal]
-	// unknown has a place for each review of a token that was never seen. So such reviews wait here, and do not fill the
-	// clients' rate limits, which would delay the others.
-	unknown chan struct{}
+	// places are for the reviews at once. A user with many questions waits here, and does not fill the clients' rate limits, which would
+	// delay the others. Tokens that were never seen are those of one user, "".
+	places *Shares
+	asking singleflight.Group // by question, and by token. One review answers all who ask the same at once, such as informers at their start
 }
 
 // ReviewRights are the rights that reviews need. The ClusterRole system:auth-delegator has the same.
@@ -63,7 +65,7 @@ const (
 	refusedFor       = 5 * time.Second
 	allowedForOutage = 15 * time.Minute
 	mostAnswers      = 1000 // in each cache
-	mostUnknown      = 8
+	mostReviews      = 16
 	reviewTimeout    = 5 * time.Second
 )
 
@@ -87,76 +89,101 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 	allowed, err2 := lru.New[reviewed, time.Time](mostAnswers)
 	refused, err3 := lru.New[reviewed, refusal](mostAnswers)
 	return &Reviews{tokens: tokens, access: access, asClient: asClient, now: time.Now, users: users, allowed: allowed, refused: refused,
-		unknown: make(chan struct{}, mostUnknown)}, errors.Join(err1, err2, err3)
+		places: NewShares(mostReviews)}, errors.Join(err1, err2, err3)
 }
 
 // Allow asks the API server, unless an answer is cached.
 func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 	question := hashOf(token, &asked)
-	answered, known := r.allowed.Get(question)
-	age := r.now().Sub(answered)
-	if known && age < allowedFor {
+	if answered, known := r.allowed.Get(question); known && r.now().Sub(answered) < allowedFor {
 		return nil
 	}
 	if last, known := r.refused.Get(question); known && r.now().Sub(last.time) < refusedFor {
 		return last.err
 	}
-	reviewedAt, err, failed := r.ask(ctx, token, &asked)
+	_, err := once(ctx, r, question, func(ctx context.Context) (any, error) { return nil, r.decide(ctx, question, token, &asked) })
+	return err
+}
+
+// once does something that many may ask for at once. It goes on when the first of them leaves.
+func once[T any](ctx context.Context, r *Reviews, key reviewed, do func(context.Context) (T, error)) (answer T, err error) {
+	done := r.asking.DoChan(string(key[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout) // also for the waits before a request is sent
+		defer cancel()
+		return do(ctx)
+	})
+	select {
+	case a := <-done:
+		answer, _ = a.Val.(T)
+		return answer, a.Err
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	}
+}
+
+// place waits for a place for a user's review.
+func (r *Reviews) place(ctx context.Context, user string) (leave func(), err error) {
+	if err := r.places.Acquire(ctx, user, 1); err != nil {
+		return nil, fmt.Errorf("ask the API server for a review: others of the same user, or of tokens that were never seen, have waited for %s: %w",
+			reviewTimeout, err)
+	}
+	return func() { r.places.Release(user, 1) }, nil
+}
+
+// decide asks the API server, and keeps its answer. While it does not answer, a right that it has allowed remains for a while.
+func (r *Reviews) decide(ctx context.Context, question reviewed, token string, asked *Asked) error {
+	u, decision, failed := r.sender(ctx, token, asked)
+	if decision == nil && failed == nil {
+		u.ResourceAttributes, u.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
+		decision, failed = r.review(ctx, r.nameOf(token), u.Asked)
+	}
+	answered, known := r.allowed.Get(question)
 	switch {
-	case failed != nil && known && age < allowedForOutage:
+	case failed != nil && known && r.now().Sub(answered) < allowedForOutage:
 		return nil
 	case failed != nil:
 		return failed
-	case err != nil:
+	case decision != nil:
 		r.allowed.Remove(question)
-		r.refused.Add(question, refusal{err, r.now()})
+		r.refused.Add(question, refusal{decision, r.now()})
 	default:
 		r.refused.Remove(question)
-		r.allowed.Add(question, reviewedAt)
+		r.allowed.Add(question, u.time)
 	}
-	return err
+	return decision
 }
 
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
-// ask returns the API server's decision, or why there is none, and when it reviewed the token.
-func (r *Reviews) ask(ctx context.Context, token string, asked *Asked) (reviewed time.Time, decision, failed error) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the waits before a request is sent
-	defer cancel()
-	u, decision, failed := r.sender(ctx, token, asked)
-	if decision != nil || failed != nil {
-		return reviewed, decision, failed
-	}
-	u.ResourceAttributes, u.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
-	decision, failed = r.review(ctx, u.Asked)
-	return u.time, decision, failed
-}
-
 // bearer returns the user whose token it is.
 func (r *Reviews) bearer(ctx context.Context, token string) (u user, decision, failed error) {
 	hash := hashOf(token, nil)
-	u, seen := r.users.Get(hash)
-	switch {
-	case seen && r.now().Sub(u.time) < allowedFor:
-		return u, nil, nil
-	case !seen:
-		select {
-		case r.unknown <- struct{}{}:
-			defer func() { <-r.unknown }()
-		case <-ctx.Done():
-			return u, nil, fmt.Errorf("review a token: %d others have waited for %s: %w", mostUnknown, reviewTimeout, ctx.Err())
-		}
+	if known, seen := r.users.Get(hash); seen && r.now().Sub(known.time) < allowedFor {
+		return known, nil, nil
 	}
+	u, err := once(ctx, r, hash, func(ctx context.Context) (user, error) { return r.reviewToken(ctx, hash, token) })
+	if errors.Is(err, ErrUnknownToken) {
+		return u, err, nil
+	}
+	return u, nil, err
+}
+
+func (r *Reviews) reviewToken(ctx context.Context, hash reviewed, token string) (u user, err error) {
+	leave, err := r.place(ctx, r.nameOf(token))
+	if err != nil {
+		return u, err
+	}
+	defer leave()
 	var who authentication.TokenReview
 	now := r.now()
-	err := r.tokens.Post().Resource("tokenreviews").
+	err = r.tokens.Post().Resource("tokenreviews").
 		Body(&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}).Do(ctx).Into(&who)
 	switch {
 	case err != nil:
-		return u, nil, fmt.Errorf("review a token (%s): %w", needs, err)
+		return u, fmt.Errorf("review a token (%s): %w", needs, err)
 	case !who.Status.Authenticated:
 		r.users.Remove(hash)
-		return u, ErrUnknownToken, nil
+		return u, ErrUnknownToken
 	}
 	u = user{Asked{User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups,
 		Extra: map[string]authorization.ExtraValue{}}, now}
@@ -164,7 +191,7 @@ func (r *Reviews) bearer(ctx context.Context, token string) (u user, decision, f
 		u.Extra[key] = authorization.ExtraValue(values)
 	}
 	r.users.Add(hash, u)
-	return u, nil, nil
+	return u, nil
 }
 
 // nameOf returns the name of the user whose token it is, or "" if no review says it.
@@ -180,7 +207,7 @@ func (r *Reviews) sender(ctx context.Context, token string, asked *Asked) (u use
 	}
 	for _, right := range impersonations(asked) {
 		u.ResourceAttributes = right
-		if decision, failed = r.review(ctx, u.Asked); decision != nil || failed != nil {
+		if decision, failed = r.review(ctx, u.User, u.Asked); decision != nil || failed != nil {
 			return u, decision, failed
 		}
 	}
@@ -191,10 +218,15 @@ func (r *Reviews) sender(ctx context.Context, token string, asked *Asked) (u use
 	return u, nil, nil
 }
 
-// review asks the API server whether a user has one right.
-func (r *Reviews) review(ctx context.Context, asked Asked) (decision, failed error) {
+// review asks the API server for a sender whether a user has one right.
+func (r *Reviews) review(ctx context.Context, sender string, asked Asked) (decision, failed error) {
+	leave, err := r.place(ctx, sender)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	var may authorization.SubjectAccessReview
-	err := r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{Spec: asked}).Do(ctx).Into(&may)
+	err = r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{Spec: asked}).Do(ctx).Into(&may)
 	if err != nil {
 		return nil, fmt.Errorf("review the rights of %s (%s): %w", asked.User, needs, err)
 	}

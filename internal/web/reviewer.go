@@ -40,6 +40,11 @@ func (r *Reviews) Forward(request *http.Request, path string, review any) error 
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), reviewTimeout)
 	defer cancel()
+	leave, err := r.place(ctx, r.nameOf(bearer(request)))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	posted := r.asClient.Post().AbsPath(path).SetHeader("Authorization", "Bearer "+bearer(request)).SetHeader("Content-Type", "application/json").Body(body)
 	for name, values := range request.Header {
 		if strings.HasPrefix(name, "Impersonate-") {

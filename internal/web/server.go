@@ -101,11 +101,11 @@ func (s *Server) Close() error {
 
 // accepted gives a new connection a place.
 func (s *Server) accepted(ctx context.Context, conn net.Conn) context.Context {
-	end := conn.Close
+	under := conn
 	if t, ok := conn.(*tls.Conn); ok {
-		end = t.NetConn().Close // it does not wait, unlike TLS's
+		under = t.NetConn() // TLS writes an end first
 	}
-	p := s.connections.enter(conn.RemoteAddr().String(), func() { _ = end() })
+	p := s.connections.enter(conn.RemoteAddr().String(), func() { go under.Close() }) // Close waits for who reads or writes
 	s.byConnection.Store(conn, p)
 	return context.WithValue(ctx, placesKey{}, p)
 }

@@ -179,6 +179,43 @@ func readAll(t *testing.T, r sinks.Reader) *logContent {
 	return c
 }
 
+// A mirror is killed at random moments of its filling and following, and the broker now and then. It has what the topics have.
+func TestSlowAMirrorIsKilled(t *testing.T) {
+	servers.Slow(t)
+	t.Parallel()
+	w := NewFragileWorld(t)
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(300)
+	StartExporter(t, "the exporter", w.Env)
+	w.AwaitComplete(t, writer, Kinds)
+	home := t.TempDir()
+	began := 0
+	for round := range 40 {
+		s := Command(t, w.With("XDG_STATE_HOME", home), "serve", "--address", "127.0.0.1:0")
+		var said child.Output
+		s.Stderr = &said
+		must(t, s.Start())
+		time.Sleep(rand.N(time.Second)) // the fault's moment
+		if round%10 == 9 {
+			w.Kafka.Kill()
+			must(t, w.Kafka.Start(t.Context()))
+		}
+		writer.Run(20)
+		must(t, s.Process.Kill())
+		_ = s.Wait()
+		began += strings.Count(said.String(), "the mirror begins")
+	}
+	w.AwaitComplete(t, writer, Kinds)
+	files, err := filepath.Glob(filepath.Join(home, "kubecdc", "*.mirror"))
+	must(t, err)
+	if len(files) != 1 || began < 1 || began > 3 { // it may be killed before it has a batch
+		t.Fatalf("the mirror began %d times: %v", began, files)
+	}
+	w.Mirror = files[0]
+	compareMirror(t, w)
+}
+
 // exporter serve serves the topics from a mirror, which follows them, and goes on after kill -9. Questions on the command line are answered
 // from it as well, up to what the topics have by then.
 func TestTopicsAreServed(t *testing.T) {

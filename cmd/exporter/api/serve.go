@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -26,7 +25,6 @@ import (
 	"kubecdc/internal/fault"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/web"
-	"kubecdc/mirror"
 	"kubecdc/serve"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -75,30 +73,13 @@ func NewServe() *cobra.Command {
 }
 
 func runServe(c *cobra.Command, listen string, allLogs bool) error {
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	show, log := shown(c)
 	ctx, fail := context.WithCancelCause(c.Context())
 	defer fail(nil)
 	settings, cluster, err := cli.ReaderSettings(ctx, c)
 	if err != nil {
 		return err
 	}
-	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
-	if err != nil {
-		return err
-	}
-	reader, err = filled(ctx, reader, settings, cluster, log, func(m *mirror.Mirror) error {
-		go func() { fail(m.Run(ctx)) }()
-		select {
-		case <-m.Begun():
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
 	access, err := accessOf(c, settings)
 	if err == nil {
 		err = checkAddress(listen, access, settings)
@@ -106,6 +87,15 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	if err != nil {
 		return err
 	}
+	reader, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
+	if err != nil {
+		return err
+	}
+	m, reader, err := mirrorOf(ctx, reader, settings, cluster, log, show)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
 	if path, err := settings.SQLitePath(cluster); err == nil && path != "" && !allLogs {
 		settings.Checkpoint.Location = config.DSN("sqlite:" + path) // this file is the log, of whatever cluster
 	}
@@ -118,6 +108,10 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	clusters := serve.NewClusters(reader, access, log, openCluster(c, settings))
 	defer clusters.Close()
 	var handler http.Handler = clusters
+	if m != nil {
+		handler = whileFilling(m, access, log, handler)
+		go func() { fail(m.Run(ctx)) }()
+	}
 	if access == nil {
 		handler = onlyForLoopback(handler)
 	}
@@ -155,21 +149,6 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 			"KUBECDC_HTTP_TLS_KEY", address)
 	}
 	return nil
-}
-
-// filled returns the reader of a log. If each request would read all of it, that is its mirror's, with which it calls fill.
-func filled(ctx context.Context, reader sinks.ReadCloser, settings *config.Config, cluster string, log *slog.Logger, fill func(*mirror.Mirror) error) (
-	sinks.ReadCloser, error,
-) {
-	from, isCopier := reader.(sinks.Copier)
-	if !isCopier {
-		return reader, nil
-	}
-	m, reader, err := setup.OpenMirror(ctx, from, settings, cluster, log)
-	if err == nil {
-		err = fill(m)
-	}
-	return reader, err
 }
 
 // openCluster opens the log of another cluster. Only that cluster's API server knows who may read it.
@@ -243,7 +222,7 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("exporter kubectl runs the program kubectl: %w", err)
 	}
-	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
+	show, log := shown(c)
 	settings, cluster, err := cli.ReaderSettings(c.Context(), c)
 	if err != nil {
 		return err
@@ -252,10 +231,12 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	if err != nil {
 		return err
 	}
-	reader, err = filled(c.Context(), reader, settings, cluster, log, func(m *mirror.Mirror) error {
-		defer m.Close()
-		return m.Update(c.Context())
-	})
+	m, reader, err := mirrorOf(c.Context(), reader, settings, cluster, log, show)
+	if err == nil && m != nil {
+		err = m.Update(c.Context())
+		m.Close()
+		show.End()
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -10,8 +11,9 @@ import (
 	"kubecdc/internal/screen"
 )
 
-// progress shows how many records a command has read or written: as a bar on a terminal, else as lines of a log.
-type progress struct {
+// Progress shows how many records a command has read or written: as a bar on a terminal, else as lines of a log.
+type Progress struct {
+	mu    sync.Mutex
 	errs  io.Writer
 	what  string
 	total int64
@@ -22,14 +24,27 @@ type progress struct {
 }
 
 // NewProgress starts a progress display. total is the number of records, or 0 if it is unknown yet.
-func NewProgress(errs io.Writer, what string, total int64, log *slog.Logger) *progress {
-	p := &progress{errs: errs, what: what, total: total, log: log, begun: time.Now(), lines: rate.Sometimes{Interval: 5 * time.Second}}
+func NewProgress(errs io.Writer, what string, total int64, log *slog.Logger) *Progress {
+	p := &Progress{errs: errs, what: what, total: total, log: log, begun: time.Now(), lines: rate.Sometimes{Interval: 5 * time.Second}}
 	p.lines.Do(func() {}) // the first line comes after an interval
 	return p
 }
 
+// Show is Report for work of several parts, each with a bar of its own.
+func (p *Progress) Show(what string, done, total int64) {
+	if what != p.what {
+		p.End()
+		p.mu.Lock()
+		p.what, p.bar = what, nil
+		p.mu.Unlock()
+	}
+	p.Report(done, total)
+}
+
 // Report shows the number of records so far. total is 0 if NewProgress already has it.
-func (p *progress) Report(done, total int64) {
+func (p *Progress) Report(done, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if total > 0 {
 		p.total = total
 	}
@@ -51,13 +66,15 @@ func (p *progress) Report(done, total int64) {
 }
 
 // Write removes the bar and writes a text.
-func (p *progress) Write(text []byte) (int, error) {
+func (p *Progress) Write(text []byte) (int, error) {
 	p.End()
 	return p.errs.Write(text)
 }
 
 // End removes the bar.
-func (p *progress) End() {
+func (p *Progress) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}

@@ -24,6 +24,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "kubecdc.labels" -}}
 {{ include "kubecdc.selectorLabels" . }}
+{{ include "kubecdc.moreLabels" . }}
+{{- end }}
+
+{{- define "kubecdc.serveLabels" -}}
+{{ include "kubecdc.serveSelector" . }}
+{{ include "kubecdc.moreLabels" . }}
+{{- end }}
+
+{{- define "kubecdc.moreLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -167,6 +176,35 @@ storageversionmigrations.storagemigration.k8s.io
 {{- regexFind "[0-9]+$" (default ":8080" (include "kubecdc.config" . | fromYaml).KUBECDC_LISTEN) }}
 {{- end }}
 
+{{- /* Not empty if the past is served. */}}
+{{- define "kubecdc.serves" -}}
+{{- if (.Values.serve).enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Not empty if it is served by a container of the exporter's Pod, which has the file of the log. */}}
+{{- define "kubecdc.servesBeside" -}}
+{{- if and (include "kubecdc.serves" .) (eq (include "kubecdc.sink" .) "sqlite") }}true{{ end }}
+{{- end }}
+
+{{- /* Not empty if it is served from a mirror of the topics. */}}
+{{- define "kubecdc.mirrors" -}}
+{{- if and (include "kubecdc.serves" .) (eq (include "kubecdc.sink" .) "kafka") }}true{{ end }}
+{{- end }}
+
+{{- define "kubecdc.serveName" -}}
+{{- printf "%s-serve" (include "kubecdc.fullname" . | trunc 57 | trimSuffix "-") }}
+{{- end }}
+
+{{- /* What selects the Pods that serve the past. */}}
+{{- define "kubecdc.serveSelector" -}}
+{{- if include "kubecdc.servesBeside" . }}
+{{- include "kubecdc.selectorLabels" . }}
+{{- else -}}
+app.kubernetes.io/name: {{ include "kubecdc.name" . | trunc 57 | trimSuffix "-" }}-serve
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+{{- end }}
+
 {{- /* A probe as text; with HTTPS if the exporter serves that, unless the probe says otherwise. */}}
 {{- define "kubecdc.probe" -}}
 {{- $probe := deepCopy (default dict (index . 1)) }}
@@ -182,13 +220,73 @@ storageversionmigrations.storagemigration.k8s.io
 {{- default (ternary (include "kubecdc.fullname" .) "" (not (empty .Values.secret))) .Values.existingSecret }}
 {{- end }}
 
-{{- /* 90% of the memory limit, for GOMEMLIMIT. */}}
+{{- /* 90% of the memory limit of resources, for GOMEMLIMIT. */}}
 {{- define "kubecdc.memory" -}}
-{{- $limit := dig "limits" "memory" "" (default dict .Values.resources) | toString }}
+{{- $limit := dig "limits" "memory" "" (default dict .) | toString }}
 {{- if regexMatch "^[0-9]+Mi$" $limit }}
 {{- printf "%dMiB" (div (mul (trimSuffix "Mi" $limit | int64) 9) 10) }}
 {{- else if regexMatch "^[0-9]+Gi$" $limit }}
 {{- printf "%dMiB" (div (mul (trimSuffix "Gi" $limit | int64) 9216) 10) }}
+{{- end }}
+{{- end }}
+
+{{- /* Where a container gets its settings: the ConfigMap, a Secret, and extraEnvFrom. */}}
+{{- define "kubecdc.envFrom" -}}
+{{- $root := index . 0 -}}
+- configMapRef:
+    name: {{ include "kubecdc.fullname" $root }}
+{{- with index . 1 }}
+- secretRef:
+    name: {{ . }} # KUBECDC_CHECKPOINT and others with passwords
+{{- end }}
+{{- with $root.Values.extraEnvFrom }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* The variables of a container with these resources. */}}
+{{- define "kubecdc.env" -}}
+{{- with include "kubecdc.memory" (index . 1) -}}
+- name: GOMEMLIMIT # a little under the limit below
+  value: {{ . }}
+{{- end }}
+{{- with (index . 0).Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* The labels of Pods that these labels select. */}}
+{{- define "kubecdc.podLabels" -}}
+{{- $root := index . 0 }}
+{{- include (index . 1) $root }}
+{{- with merge dict $root.Values.podLabels $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "kubecdc.podAnnotations" -}}
+checksum/config: {{ include (print $.Template.BasePath "/configmap.yaml") . | sha256sum }}
+{{- if .Values.secret }}
+# Not a hash of the Secret, from which a weak password could be guessed: each upgrade restarts the Pods.
+kubecdc/revision: {{ .Release.Revision | quote }}
+{{- end }}
+{{- with .Values.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* The fields of a Pod that values have. */}}
+{{- define "kubecdc.podFields" }}
+{{- range $field := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName"
+  "hostAliases" "dnsPolicy" "dnsConfig" "initContainers" }}
+{{- with index $.Values $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -231,6 +329,16 @@ storageversionmigrations.storagemigration.k8s.io
   verbs: [list, watch]
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{- /* The rights of the ClusterRole system:auth-delegator. */}}
+{{- define "kubecdc.reviews" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
 {{- end }}
 
 {{- define "kubecdc.namespaces" -}}
@@ -285,8 +393,26 @@ one has its own. */}}
 {{- if and (include "kubecdc.spools" .) (not .Values.spool.existingClaim) (ge (include "kubecdc.bytes" $spool | int64) (include "kubecdc.bytes" (toString .Values.spool.sizeLimit) | int64)) }}
 {{- fail (printf "spool.sizeLimit: it must be more than KUBECDC_SPOOL_SIZE (%s), or kubelet evicts the Pod and the spool is lost" $spool) }}
 {{- end }}
-{{- if and .Values.rbac.create (not .Values.rbac.clusterRole) (or (not $given.KUBECDC_NAMESPACES) (not $given.KUBECDC_CLUSTER) .Values.rbac.aggregate (eq (default "" $given.KUBECDC_HTTP_ACCESS) "kubernetes")) }}
-{{- fail "rbac.clusterRole: without it set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER to a name that no other cluster has; rbac.aggregate and KUBECDC_HTTP_ACCESS=kubernetes need it" }}
+{{- if and .Values.rbac.create (not .Values.rbac.clusterRole) (or (not $given.KUBECDC_NAMESPACES) (not $given.KUBECDC_CLUSTER) .Values.rbac.aggregate (eq (default "" $given.KUBECDC_HTTP_ACCESS) "kubernetes") (include "kubecdc.serves" .)) }}
+{{- fail "rbac.clusterRole: without it set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER to a name that no other cluster has; rbac.aggregate, serve and KUBECDC_HTTP_ACCESS=kubernetes need it" }}
+{{- end }}
+{{- if include "kubecdc.serves" . }}
+{{- if not .Values.serve.tlsSecret }}
+{{- fail "serve.tlsSecret: kubectl sends tokens only over TLS: set it to a Secret that has tls.crt and tls.key, such as cert-manager's" }}
+{{- end }}
+{{- if eq $sink "stdout" }}
+{{- fail "serve.enabled: a log in stdout can't be read: set config.KUBECDC_SINK to another sink" }}
+{{- end }}
+{{- if and (include "kubecdc.servesBeside" .) (eq "8443" (include "kubecdc.port" .)) }}
+{{- fail "config.KUBECDC_LISTEN: port 8443 of the Pod is that of serve: choose another one" }}
+{{- end }}
+{{- if and (include "kubecdc.mirrors" .) .Values.serve.existingClaim (gt (int .Values.serve.replicas) 1) }}
+{{- fail "serve.replicas: one process has the copy of the topics: set it to 1, or existingClaim to none" }}
+{{- end }}
+{{- $copy := default "4GiB" $given.KUBECDC_SQLITE_MAX_SIZE | toString }}
+{{- if and (include "kubecdc.mirrors" .) (not .Values.serve.existingClaim) (ge (include "kubecdc.bytes" $copy | int64) (include "kubecdc.bytes" .Values.serve.sizeLimit | int64)) }}
+{{- fail (printf "serve.sizeLimit: it must be more than KUBECDC_SQLITE_MAX_SIZE (%s), or kubelet evicts the Pod, and it copies all topics again" $copy) }}
+{{- end }}
 {{- end }}
 {{- if and (gt (int .Values.replicas) 1) (hasPrefix "sqlite:" (default "" $given.KUBECDC_CHECKPOINT)) }}
 {{- fail "replicas: an SQLite checkpoint is for one process: set replicas to 1, or KUBECDC_CHECKPOINT to postgres://…" }}
