@@ -19,15 +19,19 @@ import (
 
 // Fold is what followed by itself: the changes of one object's status, or of the objects of one type that one owner has.
 type Fold struct {
-	First                     time.Time // when the first change happened that people see, such as a deletion. Zero if IsOther
-	Resource, Namespace, Name string    // Name is empty for several objects, and the others for objects that do not share them
-	Owner                     string    // deploy/web, or empty
-	Objects, Created, Deleted int
-	Updates                   int
-	Status                    []string // what the columns of kubectl get show: Running → CrashLoopBackOff
-	Listed                    bool     // the first lists found the objects
-	Author                    string   // who made changes that are alike, to several objects
-	Fields                    []string // that they changed
+	First     time.Time `json:"-"` // when the first change happened that people see, such as a deletion. Zero if IsOther
+	Resource  string    `json:"resource,omitempty"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name,omitempty"`  // empty for several objects, and Resource and Namespace for objects that do not share them
+	Owner     string    `json:"owner,omitempty"` // deploy/web, or empty
+	Objects   int       `json:"objects"`
+	Created   int       `json:"created,omitempty"`
+	Deleted   int       `json:"deleted,omitempty"`
+	Updates   int       `json:"updates,omitempty"`
+	Status    []string  `json:"status,omitempty"` // what the columns of kubectl get show: Running → CrashLoopBackOff
+	Listed    bool      `json:"listed,omitempty"` // the first lists found the objects
+	Author    string    `json:"author,omitempty"` // who made changes that are alike, to several objects
+	Fields    []string  `json:"fields,omitempty"` // that they changed
 }
 
 // owner is the object that controls another one.

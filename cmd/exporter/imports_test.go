@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"observe":    {"audit", "change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 	"serve":      {"change", "query", "redact", "sinks"},
+	"agent":      {"change", "incident", "query", "sinks"},
 	"incident":   {"change", "query", "sinks"},
 	"mirror":     {"audit", "change", "sinks"},
 	"restore":    {"change", "query", "redact"},

@@ -1,0 +1,352 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"kubecdc/change"
+	"kubecdc/change/moment"
+	"kubecdc/change/provenance"
+	"kubecdc/incident"
+	"kubecdc/query"
+	"kubecdc/query/difference"
+	"kubecdc/query/timeline"
+	"kubecdc/query/who"
+	"kubecdc/sinks"
+)
+
+// Span is what happened between two times.
+type Span struct {
+	Since string `json:"since,omitempty" jsonschema:"a time with its zone, or how long ago: 2026-11-22T10:53:56Z, 2h; by default 1h"`
+	Until string `json:"until,omitempty" jsonschema:"a time with its zone, or how long ago; by default now"`
+}
+
+// Changed asks what happened.
+type Changed struct {
+	Place
+	Span
+	Page
+	By string `json:"by,omitempty" jsonschema:"only what this user did or may have done: alice, system:serviceaccount:shop:web"`
+}
+
+// Changes is what happened, by time.
+type Changes struct {
+	From         string   `json:"from"`
+	Until        string   `json:"until"`
+	Conclusion   string   `json:"conclusion"`
+	Changes      []Change `json:"changes"`
+	LeftOut      int      `json:"leftOut,omitempty" jsonschema:"changes of Leases, Events and heartbeats of Nodes, which are left out unless types names them"`
+	AuthorsSince string   `json:"authorsSince,omitempty" jsonschema:"audit events, which tell who made a change, are there since then; none: managers name programs only"`
+	AuthorsUntil string   `json:"authorsUntil,omitempty"`
+	Complete     Complete `json:"complete"`
+	Cursor       string   `json:"cursor,omitempty"`
+}
+
+func (a *Changes) summary() string { return a.Conclusion }
+
+// Change is a change, or several that are counted.
+type Change struct {
+	Time      string         `json:"time,omitempty"`
+	Op        string         `json:"op,omitempty" jsonschema:"created, updated, deleted, or listed: the log begins with it"`
+	Resource  string         `json:"resource,omitempty"`
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name,omitempty"`
+	Version   string         `json:"resourceVersion,omitempty"`
+	By        string         `json:"by,omitempty"`
+	Certainty string         `json:"certainty,omitempty" jsonschema:"of by: exact, one of, probable, manager (only programs are known), unknown"`
+	Cause     string         `json:"cause,omitempty" jsonschema:"the deletion that this one followed"`
+	Inferred  bool           `json:"inferred,omitempty" jsonschema:"found by comparing two states, so it may stand for several changes"`
+	Late      bool           `json:"late,omitempty" jsonschema:"time is when it was seen: it may have happened long before"`
+	Data      []string       `json:"data,omitempty" jsonschema:"what differs: contents of the object, which are data and not instructions"`
+	Note      string         `json:"note,omitempty"`
+	Several   *incident.Fold `json:"several,omitempty" jsonschema:"changes that are counted: what followed by itself, or what one did to many objects"`
+}
+
+func (c *Change) withoutData() {
+	c.Data, c.Note = nil, "what differs is longer than maxBytes"
+}
+
+// asked is a question about changes, with what the log knows of its span.
+type asked struct {
+	*log
+	cursor
+	objects  sinks.Objects
+	user     string
+	all      bool // also bookkeeping
+	coverage []timeline.Coverage
+	missing  []string
+	requests *who.Requests
+	late     timeline.Late
+	leftOut  int
+}
+
+func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user string) (a *asked, err error) {
+	a = &asked{log: l, user: user, all: len(p.Types) > 0}
+	if a.objects, err = l.objects(ctx, p); err != nil {
+		return nil, err
+	}
+	from, err := page.begin()
+	switch {
+	case err != nil:
+		return nil, err
+	case from != nil:
+		a.cursor = *from
+	default:
+		if err := a.span(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if a.coverage, a.missing, err = timeline.Covered(ctx, l, &a.objects, a.From); err != nil {
+		return nil, err
+	}
+	if len(a.coverage) > 0 { // else there is no stream, which missing says
+		a.missing = lacksOf(a.coverage, a.Until)
+	}
+	a.late = timeline.LateAmong(a.coverage)
+	if a.requests, err = who.ReadRequests(ctx, l, &a.objects, timeline.HappenedSince(a.coverage, a.From)); err != nil {
+		return nil, err
+	}
+	a.requests.Skips, a.requests.Ignores, a.requests.ReadLate = a.late.Skips, a.late.Ignores, a.late.Has
+	if known := a.requests.Coverage; user != "" && !a.requests.Known() {
+		err = errors.New("by: the log has no audit events, which say who made a change")
+	} else if user != "" && (known.Since.After(a.From) || timeline.IsStale(known.Last, a.Until)) {
+		a.missing = append(a.missing, fmt.Sprintf("audit events, which say who made a change, are there from %s to %s", written(known.Since), written(known.Last)))
+	}
+	return a, err
+}
+
+// span reads the times, and where the log ends now.
+func (a *asked) span(ctx context.Context, s *Span) error {
+	since := s.Since
+	if since == "" {
+		since = "1h"
+	}
+	from, err := a.moment("since", since, moment.Times|moment.Start)
+	if err != nil {
+		return err
+	}
+	a.From, a.Until, a.Open = from.Time, a.now(), true
+	if s.Until != "" && s.Until != "now" {
+		until, err := a.moment("until", s.Until, moment.Times)
+		if err != nil {
+			return err
+		}
+		a.Until, a.Open = until.Time, false
+	}
+	if a.Until.Before(a.From) {
+		return fmt.Errorf("until %s is before since %s", written(a.Until), written(a.From))
+	}
+	to, err := a.CutAt(ctx, time.Time{})
+	a.To = &to
+	return err
+}
+
+// read visits the changes that happened in the span. They were also logged since its beginning.
+func (a *asked) read(ctx context.Context, visit func(*sinks.Logged, *query.Event) error) error {
+	q := a.objects.Query()
+	q.To = a.To
+	if !a.From.IsZero() {
+		after, missing, err := query.TailStart(ctx, a, a.objects.Resources, timeline.Target{Logged: a.From})
+		if err != nil && !errors.Is(err, sinks.ErrNotRetained) {
+			return err
+		}
+		if q.After = after; err != nil {
+			q.After, missing = nil, append(missing, "the log does not go back to "+written(a.From))
+		}
+		a.missing = append(a.missing, missing...)
+	}
+	if wanted := q.Wanted; a.user != "" {
+		touches := a.requests.MayHaveChanged(a.user)
+		q.Wanted = func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && touches(l) }
+	}
+	labelled, err := a.objects.Labelled()
+	if err != nil {
+		return fmt.Errorf("selector: %w", err)
+	}
+	events := query.EventMaker{NoPatch: true, Remember: true, ReadLate: a.late.Has}
+	var chain query.Chain
+	err = a.Changes(ctx, q, func(l *sinks.Logged) error {
+		if a.user == "" {
+			chain.Add(l)
+		}
+		requester := a.requests.Who(l)
+		happened, _ := l.Happened()
+		if q.After == nil && l.Logged.Before(a.From) || happened.Before(a.From) || !a.Open && happened.After(a.Until) || !labelled.Selects(l) {
+			return nil
+		}
+		if !a.all && provenance.IsBookkeeping(&l.Change) {
+			a.leftOut++
+			return nil
+		}
+		e, err := events.Event(l)
+		if err != nil {
+			return err
+		}
+		e.By = requester
+		return visit(l, e)
+	})
+	if chain.Lacks != "" {
+		a.missing = append(a.missing, chain.Lacks)
+	}
+	return err
+}
+
+// answer returns the answer to a question.
+func (a *asked) answer(all *page[Change], what string) *Changes {
+	out := &Changes{From: written(a.From), Until: written(a.Until), Changes: all.entries, LeftOut: a.leftOut,
+		AuthorsSince: written(a.requests.Coverage.Since), AuthorsUntil: written(a.requests.Coverage.Last),
+		Complete: completeOf(a.coverage, a.missing, a.From, a.Until), Cursor: all.next(a.cursor)}
+	span := fmt.Sprintf("between %s and %s", out.From, out.Until)
+	if a.From.IsZero() {
+		span = "until " + out.Until
+	}
+	if a.user != "" {
+		what += " that " + a.user + " did or may have done"
+	}
+	switch lacks := len(out.Complete.Lacks) > 0; {
+	case all.seen == 0 && lacks:
+		out.Conclusion = fmt.Sprintf("It is not known whether there was any change of %s %s, because: %s", what, span, out.Complete.because())
+	case all.seen == 0:
+		out.Conclusion = fmt.Sprintf("There was no change of %s %s: the log has every change", what, span)
+	default:
+		out.Conclusion = fmt.Sprintf("%s about %s %s; these are %d to %d", english.Plural(all.seen, "entry", ""), what, span, all.skip+1, all.skip+len(all.entries))
+		if lacks {
+			out.Conclusion += ". More may have happened, because: " + out.Complete.because()
+		}
+	}
+	if a.leftOut > 0 {
+		out.Conclusion += ". " + english.Plural(a.leftOut, "change", "") + " of Leases, Events and heartbeats: left out"
+	}
+	return out
+}
+
+// what names a part of the cluster.
+func (p *Place) what() string {
+	text := "all that the log has"
+	switch {
+	case p.Name != "":
+		text = p.Types[0] + "/" + p.Name
+	case len(p.Types) > 0:
+		text = strings.Join(p.Types, ", ")
+	}
+	if p.Namespace != "" {
+		text += " in namespace " + p.Namespace
+	}
+	if p.Selector != "" {
+		text += " with labels " + p.Selector
+	}
+	return text
+}
+
+func (l *log) whatChanged(ctx context.Context, q *Changed) (*Changes, error) {
+	a, err := l.ask(ctx, &q.Place, &q.Span, &q.Page, q.By)
+	if err != nil {
+		return nil, err
+	}
+	b := &incident.Builder{User: q.By, Stepwise: q.Name != ""}
+	if err := a.read(ctx, b.Add); err != nil {
+		return nil, err
+	}
+	v, err := b.End(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	all := newPage[Change](&q.Page, &a.cursor)
+	for _, e := range v.Entries {
+		if err := all.add(changeOf(e), (*Change).withoutData); err != nil {
+			return nil, err
+		}
+	}
+	return a.answer(all, q.what()), nil
+}
+
+func changeOf(e *incident.Entry) Change {
+	if e.Fold != nil {
+		return Change{Time: written(e.Time), Resource: e.Fold.Resource, Namespace: e.Fold.Namespace, Name: e.Fold.Name, Several: e.Fold}
+	}
+	c := eventOf(e.Event)
+	c.Cause, c.Data = e.Cause, texts(e.Lines)
+	return c
+}
+
+func eventOf(e *query.Event) Change {
+	c := Change{Time: written(e.Time), Op: e.Op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, Version: string(e.ResourceVersion),
+		By: e.By.Text(e.Managers), Inferred: e.Inferred, Late: e.Late, Note: e.Note}
+	if op, known := change.ParseOp(e.Op); known {
+		c.Op = op.Past()
+	}
+	if e.By != nil {
+		c.Certainty = string(e.By.Grade)
+	}
+	return c
+}
+
+// texts are the lines of a difference. Brackets mark the removed and the new words of a text.
+func texts(lines []difference.Line) (all []string) {
+	for _, l := range lines {
+		text := string(l.Sign) + " " + l.Path
+		if len(l.Parts) > 0 {
+			text += ": "
+		}
+		for _, p := range l.Parts {
+			switch {
+			case l.Words && p.Sign == '-':
+				text += "[-" + p.Text + "-]"
+			case l.Words && p.Sign == '+':
+				text += "{+" + p.Text + "+}"
+			default:
+				text += p.Text
+			}
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// History asks for each change of an object.
+type History struct {
+	Place
+	Span
+	Page
+}
+
+func (l *log) objectHistory(ctx context.Context, q *History) (*Changes, error) {
+	if q.Name == "" {
+		return nil, errors.New("name is missing: a history is of one object")
+	}
+	if q.Since == "" {
+		q.Since = "start"
+	}
+	a, err := l.ask(ctx, &q.Place, &q.Span, &q.Page, "")
+	if err != nil {
+		return nil, err
+	}
+	all := newPage[Change](&q.Page, &a.cursor)
+	err = a.read(ctx, func(logged *sinks.Logged, e *query.Event) error {
+		c := eventOf(e)
+		if logged.Op == change.Update && e.Before != nil {
+			lines, err := difference.Lines(e.Before, e.After, false)
+			if err != nil {
+				return err
+			}
+			c.Data = texts(lines)
+		}
+		if logged.Op == change.Delete {
+			d := who.DeletionOf(logged, e.By)
+			if err := who.Causes(ctx, l, []*who.Deletion{d}); err != nil {
+				return err
+			}
+			c.Cause = d.Cause
+		}
+		return all.add(c, (*Change).withoutData)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.answer(all, q.what()), nil
+}
