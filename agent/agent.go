@@ -6,15 +6,19 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	authorization "k8s.io/api/authorization/v1"
 
+	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/web"
 	"kubecdc/query/timeline"
 	"kubecdc/sinks"
 )
@@ -27,11 +31,11 @@ An answer with a cursor goes on: ask again with the same arguments and this curs
 
 // Server returns a server with all tools. They only read.
 func Server(r sinks.Reader, version string) *mcp.Server {
-	return newServer(&log{Reader: r, now: time.Now}, version)
+	return newServer(&log{Reader: r, now: time.Now}, version, nil)
 }
 
-func newServer(l *log, version string) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "kubecdc", Version: version}, &mcp.ServerOptions{Instructions: instructions})
+func newServer(l *log, version string, schemas *mcp.SchemaCache) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "kubecdc", Version: version}, &mcp.ServerOptions{Instructions: instructions, SchemaCache: schemas})
 	add(s, "what_changed", "What happened in a part of the cluster between two times, by whom. What followed by itself, such as statuses and what owners control, is counted.", l.whatChanged)
 	add(s, "object_history", "Each change of one object, also of its status: what differs, by whom.", l.objectHistory)
 	add(s, "state_at", "Objects as they were at a moment.", l.stateAt)
@@ -75,31 +79,81 @@ type Complete struct {
 	Lacks []string `json:"lacks" jsonschema:"what the log can't tell; empty: the answer is complete"`
 }
 
-// log answers.
+// log answers one client.
 type log struct {
 	sinks.Reader
-	now func() time.Time
+	now     func() time.Time
+	may     func(web.Asked) error // or nil for everything
+	allowed []string              // with may: what the client may read in the place that it asks about
+	denied  []string              // the other resources
 }
 
-func (l *log) objects(ctx context.Context, p *Place) (found sinks.Objects, err error) {
+// Resources returns the resources that the client may read. So no answer has anything of others, such as the owner of an object.
+func (l *log) Resources(ctx context.Context) ([]string, error) {
+	if l.may != nil {
+		return l.allowed, nil
+	}
+	return l.Reader.Resources(ctx)
+}
+
+// in returns the log as the client may read it in a place, and the objects of that place.
+func (l *log) in(ctx context.Context, p *Place) (own *log, found sinks.Objects, err error) {
 	found = sinks.Objects{Namespace: p.Namespace, Selector: p.Selector}
 	if p.Name != "" && len(p.Types) != 1 {
-		return found, fmt.Errorf("name is %q: give the one type of it in types", p.Name)
+		return nil, found, fmt.Errorf("name is %q: give the one type of it in types", p.Name)
 	}
-	if len(p.Types) > 0 {
-		known, err := l.Resources(ctx)
-		if err == nil {
-			found.Resources, err = suggest.Resources(p.Types, known, "the log has no changes of")
-		}
-		if err != nil {
-			return found, err
-		}
+	known, err := l.Reader.Resources(ctx)
+	if err == nil && len(p.Types) > 0 {
+		found.Resources, err = suggest.Resources(p.Types, known, "the log has no changes of")
 		found.Resources = slices.Compact(slices.Sorted(slices.Values(found.Resources)))
+	}
+	if err != nil {
+		return nil, found, err
 	}
 	if p.Name != "" {
 		found.Names = []string{found.Resources[0] + "/" + p.Name}
 	}
-	return found, nil
+	if l.may == nil {
+		return l, found, nil
+	}
+	own = &log{Reader: l.Reader, now: l.now, may: l.may}
+	for _, id := range known {
+		switch err := l.may(right(id, p)); {
+		case err == nil:
+			own.allowed = append(own.allowed, id)
+		case !errors.Is(err, web.ErrNotAllowed):
+			return nil, found, fmt.Errorf("your rights can't be checked now: %w", err)
+		case slices.Contains(found.Resources, id):
+			return nil, found, fmt.Errorf("you may not read %s there: %w", id, err)
+		default:
+			own.denied = append(own.denied, id)
+		}
+	}
+	if len(found.Resources) == 0 {
+		found.Resources = own.allowed
+	}
+	if len(found.Resources) == 0 {
+		return nil, found, errors.New("you may read nothing there")
+	}
+	return own, found, nil
+}
+
+// right returns the right that the API server demands for a list, or for an object of a name.
+func right(id string, p *Place) web.Asked {
+	r := change.ResourceOf(change.StreamID(id))
+	a := &authorization.ResourceAttributes{Verb: "list", Group: r.Group, Resource: r.Plural, Namespace: p.Namespace}
+	if len(p.Types) > 0 && p.Name != "" {
+		a.Verb, a.Name = "get", p.Name
+	}
+	return web.Asked{ResourceAttributes: a}
+}
+
+// lacksOf returns what the log lacks of what happened until a time, and what the client may not see.
+func (l *log) lacksOf(coverage []timeline.Coverage, until time.Time) (all []string) {
+	if len(l.denied) > 0 {
+		all = append(all, "you may not read "+strings.Join(l.denied, ", ")+" there")
+	}
+	return append(all, lacksOf(coverage, until)...)
 }
 
 // moment reads a moment. An agent does not know this machine's zone.

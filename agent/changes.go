@@ -86,8 +86,8 @@ type asked struct {
 }
 
 func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user string) (a *asked, err error) {
-	a = &asked{log: l, user: user, all: len(p.Types) > 0}
-	if a.objects, err = l.objects(ctx, p); err != nil {
+	a = &asked{user: user, all: len(p.Types) > 0}
+	if a.log, a.objects, err = l.in(ctx, p); err != nil {
 		return nil, err
 	}
 	from, err := page.begin()
@@ -101,14 +101,14 @@ func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user strin
 			return nil, err
 		}
 	}
-	if a.coverage, a.missing, err = timeline.Covered(ctx, l, &a.objects, a.From); err != nil {
+	if a.coverage, a.missing, err = timeline.Covered(ctx, a, &a.objects, a.From); err != nil {
 		return nil, err
 	}
 	if len(a.coverage) > 0 { // else there is no stream, which missing says
-		a.missing = lacksOf(a.coverage, a.Until)
+		a.missing = a.lacksOf(a.coverage, a.Until)
 	}
 	a.late = timeline.LateAmong(a.coverage)
-	if a.requests, err = who.ReadRequests(ctx, l, &a.objects, timeline.HappenedSince(a.coverage, a.From)); err != nil {
+	if a.requests, err = who.ReadRequests(ctx, a, &a.objects, timeline.HappenedSince(a.coverage, a.From)); err != nil {
 		return nil, err
 	}
 	a.requests.Skips, a.requests.Ignores, a.requests.ReadLate = a.late.Skips, a.late.Ignores, a.late.Has
@@ -252,7 +252,7 @@ func (l *log) whatChanged(ctx context.Context, q *Changed) (*Changes, error) {
 	if err := a.read(ctx, b.Add); err != nil {
 		return nil, err
 	}
-	v, err := b.End(ctx, l)
+	v, err := b.End(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (l *log) objectHistory(ctx context.Context, q *History) (*Changes, error) {
 		}
 		if logged.Op == change.Delete {
 			d := who.DeletionOf(logged, e.By)
-			if err := who.Causes(ctx, l, []*who.Deletion{d}); err != nil {
+			if err := who.Causes(ctx, a, []*who.Deletion{d}); err != nil {
 				return err
 			}
 			c.Cause = d.Cause

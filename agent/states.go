@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 	if len(q.Types) == 0 {
 		return nil, errors.New("types are missing: coverage lists those that the log has")
 	}
-	objects, err := l.objects(ctx, &q.Place)
+	l, objects, err := l.in(ctx, &q.Place)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &State{At: momentText(state.Moment), Objects: all.entries, Complete: completeOf(state.Coverage, state.Missing, time.Time{}, state.Moment.Happened),
+	out := &State{At: momentText(state.Moment), Objects: all.entries, Complete: completeOf(state.Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), state.Missing), time.Time{}, state.Moment.Happened),
 		Cursor: all.next(cursor{From: state.Moment.Happened})}
 	switch lacks := len(out.Complete.Lacks) > 0; {
 	case all.seen == 0 && lacks:
@@ -169,7 +170,7 @@ type Difference struct {
 func (a *Difference) summary() string { return a.Conclusion }
 
 func (l *log) difference(ctx context.Context, q *Moments) (*Difference, error) {
-	objects, err := l.objects(ctx, &q.Place)
+	l, objects, err := l.in(ctx, &q.Place)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +211,7 @@ func (l *log) difference(ctx context.Context, q *Moments) (*Difference, error) {
 	}
 	first, second := states[0].Moment, states[1].Moment
 	out := &Difference{From: momentText(first), To: momentText(second), Objects: all.entries,
-		Complete: completeOf(states[1].Coverage, append(states[0].Missing, states[1].Missing...), time.Time{}, second.Happened),
+		Complete: completeOf(states[1].Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), states[0].Missing, states[1].Missing), time.Time{}, second.Happened),
 		Cursor:   all.next(cursor{From: first.Happened, Until: second.Happened})}
 	span := fmt.Sprintf("%s between %s and %s", q.what(), out.From, out.To)
 	switch lacks := len(out.Complete.Lacks) > 0; {
@@ -250,7 +251,7 @@ type Resource struct {
 func (a *Coverage) summary() string { return a.Conclusion }
 
 func (l *log) coverage(ctx context.Context, q *Covered) (*Coverage, error) {
-	objects, err := l.objects(ctx, &Place{Types: q.Types, Namespace: q.Namespace})
+	l, objects, err := l.in(ctx, &Place{Types: q.Types, Namespace: q.Namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +259,7 @@ func (l *log) coverage(ctx context.Context, q *Covered) (*Coverage, error) {
 	if err != nil {
 		return nil, err
 	}
-	requests, err := who.ReadRequests(ctx, l, &sinks.Objects{Resources: []string{"namespaces"}}, l.now())
+	requests, err := who.ReadRequests(ctx, l, &sinks.Objects{Resources: objects.Resources[:min(1, len(objects.Resources))]}, l.now())
 	if err != nil {
 		return nil, err
 	}
