@@ -83,7 +83,11 @@ type asked struct {
 	requests *who.Requests
 	late     timeline.Late
 	leftOut  int
+	read     int
 }
+
+// mostChanges bounds what one answer reads.
+const mostChanges = 200_000
 
 func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user string) (a *asked, err error) {
 	a = &asked{user: user, all: len(p.Types) > 0}
@@ -146,8 +150,8 @@ func (a *asked) span(ctx context.Context, s *Span) error {
 	return err
 }
 
-// read visits the changes that happened in the span. They were also logged since its beginning.
-func (a *asked) read(ctx context.Context, visit func(*sinks.Logged, *query.Event) error) error {
+// each visits the changes that happened in the span. They were also logged since its beginning.
+func (a *asked) each(ctx context.Context, visit func(*sinks.Logged, *query.Event) error) error {
 	q := a.objects.Query()
 	q.To = a.To
 	if !a.From.IsZero() {
@@ -182,6 +186,9 @@ func (a *asked) read(ctx context.Context, visit func(*sinks.Logged, *query.Event
 		if !a.all && provenance.IsBookkeeping(&l.Change) {
 			a.leftOut++
 			return nil
+		}
+		if a.read++; a.read > mostChanges {
+			return fmt.Errorf("there are more than %d changes: ask about a shorter time, a namespace or a type", mostChanges)
 		}
 		e, err := events.Event(l)
 		if err != nil {
@@ -249,7 +256,7 @@ func (l *log) whatChanged(ctx context.Context, q *Changed) (*Changes, error) {
 		return nil, err
 	}
 	b := &incident.Builder{User: q.By, Stepwise: q.Name != ""}
-	if err := a.read(ctx, b.Add); err != nil {
+	if err := a.each(ctx, b.Add); err != nil {
 		return nil, err
 	}
 	v, err := b.End(ctx, a)
@@ -327,7 +334,7 @@ func (l *log) objectHistory(ctx context.Context, q *History) (*Changes, error) {
 		return nil, err
 	}
 	all := newPage[Change](&q.Page, &a.cursor)
-	err = a.read(ctx, func(logged *sinks.Logged, e *query.Event) error {
+	err = a.each(ctx, func(logged *sinks.Logged, e *query.Event) error {
 		c := eventOf(e)
 		if logged.Op == change.Update && e.Before != nil {
 			lines, err := difference.Lines(e.Before, e.After, false)

@@ -12,9 +12,12 @@ import (
 	"kubecdc/sinks"
 )
 
+// mostAtOnce is how many requests are answered at once, since a state is in memory as a whole. A user has half of them.
+const mostAtOnce = 4
+
 // Handler serves the tools over HTTP, without sessions. Who may ask, and for what, is decided as for the log's Kubernetes API.
 func Handler(r sinks.Reader, version string, access web.Access) http.Handler {
-	schemas := mcp.NewSchemaCache()
+	schemas, places := mcp.NewSchemaCache(), web.NewShares(mostAtOnce)
 	// Without a login only loopback names are served, and behind one a proxy may have any name.
 	options := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true, DisableLocalhostProtection: true}
 	tools := mcp.NewStreamableHTTPHandler(func(request *http.Request) *mcp.Server {
@@ -37,6 +40,11 @@ func Handler(r sinks.Reader, version string, access web.Access) http.Handler {
 			http.Error(w, "the request can't be checked now", http.StatusServiceUnavailable)
 			return
 		}
+		user := web.SenderOf(r.Context())
+		if places.Acquire(r.Context(), user, 1) != nil {
+			return // the client has left
+		}
+		defer places.Release(user, 1)
 		protected.ServeHTTP(w, r)
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -104,7 +106,37 @@ func (p *past) rights(t *testing.T) {
 	if user := self.Status.UserInfo; user.Username != servers.Reader.Name || !slices.Equal(user.Groups, []string{"system:authenticated"}) {
 		t.Errorf("who is impersonated: %+v", user)
 	}
+	agentsRights(t, address, authority)
 	p.open(t)
+}
+
+// agentsRights asks as an agent does, by single requests. It gets what the API lets its user read.
+func agentsRights(t *testing.T, address *url.URL, authority []byte) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	for _, test := range []struct {
+		token, arguments string
+		code             int
+		text             string
+	}{
+		{servers.Reader.Token, `{"types":["cm"],"namespace":"default","since":"start"}`, 200, `"resource":"configmaps"`},
+		{servers.Reader.Token, `{"types":["cm"]}`, 200, "you may not read configmaps there"},
+		{servers.Reader.Token, `{"namespace":"default","since":"start"}`, 200, "you may not read"},
+		{servers.Reader.Token, `{"namespace":"kube-system"}`, 200, "you may read nothing there"},
+		{"wrong", `{}`, 401, "not known"},
+	} {
+		r := must[*http.Request](t)(http.NewRequest(http.MethodPost, address.String()+"/mcp", strings.NewReader(
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"what_changed","arguments":`+test.arguments+`}}`)))
+		r.Header = http.Header{"Authorization": {"Bearer " + test.token}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		answer := must[*http.Response](t)(client.Do(r))
+		body := string(must[[]byte](t)(io.ReadAll(answer.Body)))
+		answer.Body.Close()
+		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "kube-root-ca") && !strings.Contains(test.arguments, "default") {
+			t.Errorf("%s: %s %.600s", test.arguments, answer.Status, body)
+		}
+	}
 }
 
 // whoAndWhat asks the log and the API server for the same user's reviews, which are equal, except that the log's have rules of reading alone.

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubecdc/agent"
 	"kubecdc/change/moment"
 	"kubecdc/cmd/exporter/cli"
 	"kubecdc/config"
@@ -107,7 +108,7 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	plain.Fprintf(c.ErrOrStderr(), "kubectl --server %s/at/2h get pods -A\n", server.URL())
 	clusters := serve.NewClusters(reader, access, log, openCluster(c, settings))
 	defer clusters.Close()
-	var handler http.Handler = clusters
+	handler := withAgent(agent.Handler(reader, cli.Version, access), clusters)
 	if m != nil {
 		handler = whileFilling(m, access, log, handler)
 		go func() { fail(m.Run(ctx)) }()
@@ -121,6 +122,17 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 		return err // the mirror's
 	}
 	return nil
+}
+
+// withAgent serves an agent's tools at /mcp.
+func withAgent(tools, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/mcp" {
+			tools.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // accessOf returns who may send requests. The kubeconfig's cluster reviews tokens and rights.
