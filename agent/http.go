@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// mostAtOnce is how many requests are answered at once, since a state is in memory as a whole. A user has half of them.
+// mostAtOnce is how many requests are answered at once, since all of a state is in memory. A user has half of them.
 const mostAtOnce = 4
 
 // Handler serves the tools over HTTP, without sessions. Who may ask, and for what, is decided as for the log's Kubernetes API.
