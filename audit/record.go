@@ -14,6 +14,7 @@ import (
 // Record is a request that could have changed an object, as its audit event tells of it. It never has a body. Its JSON leaves out what is
 // empty, so that a sink can store a record in parts.
 type Record struct {
+	Cluster  string    `json:"-"`                 // set by sinks.Copier
 	ID       string    `json:"id,omitempty"`      // tells the event from all others, and is the same each time that it comes: 32 hex digits, 12 of them its time
 	AuditID  string    `json:"auditID,omitempty"` // the request's id. A client may choose it, and use it again
 	Time     time.Time `json:"time,omitzero"`     // when the API server received the request

@@ -131,13 +131,13 @@ func (c *Config) DefaultFile(cluster string) (string, error) {
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(log)+".db"), nil
 }
 
-// MirrorFile returns the file in which exporter serve mirrors the log of a cluster.
-func (c *Config) MirrorFile(cluster string) (string, error) {
+// MirrorFile returns the file in which exporter serve mirrors the topics.
+func (c *Config) MirrorFile() (string, error) {
 	folder, err := stateFolder()
 	if err != nil {
 		return "", fmt.Errorf("choose a file for the mirror: %w", err)
 	}
-	return filepath.Join(folder, unique(cluster, c.Kafka.Brokers.String()+" "+c.Kafka.TopicPrefix)+".mirror"), nil
+	return filepath.Join(folder, unique(c.Kafka.TopicPrefix, c.Kafka.Brokers.String())+".mirror"), nil
 }
 
 // AddressFile returns the file in which exporter run records where it serves its status, for commands on this machine. Two
@@ -174,10 +174,10 @@ func (c *Config) SpoolFolder(cluster string) (folder string, err error) {
 	return filepath.Join(folder, unique(cluster, place)+"-spool"), nil
 }
 
-// unique is the name of a file of a cluster and a checkpoint.
-func unique(cluster, place string) string {
-	sum := sha256.Sum256([]byte(cluster + "\x00" + place))
-	return fileSafe(cluster) + "-" + hex.EncodeToString(sum[:4])
+// unique is the name of a file of a cluster and a checkpoint, or of topics and their brokers.
+func unique(name, place string) string {
+	sum := sha256.Sum256([]byte(name + "\x00" + place))
+	return fileSafe(name) + "-" + hex.EncodeToString(sum[:4])
 }
 
 var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)

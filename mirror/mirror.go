@@ -1,4 +1,4 @@
-// Package mirror follows a log in Kafka into an SQLite file, which answers questions in milliseconds. It is a consumer: it needs only
+// Package mirror follows a log in Kafka, with all its clusters, into an SQLite file, which answers questions in milliseconds. It is a consumer: it needs only
 // the right to read, and writes nothing but its file, which can be deleted at any time.
 package mirror
 
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"kubecdc/audit"
-	"kubecdc/change"
 	"kubecdc/internal/fault"
 	"kubecdc/internal/sqlitefile"
 	"kubecdc/internal/wait"
@@ -22,11 +21,11 @@ import (
 
 // Options say where the file is, and how much it retains.
 type Options struct {
-	Path, Cluster string
-	History       time.Duration
-	MaxBytes      int64
-	Logger        *slog.Logger
-	Show          func(what string, done, total int64) // shows how far long work is, in records, or is nil
+	Path     string
+	History  time.Duration
+	MaxBytes int64
+	Logger   *slog.Logger
+	Show     func(what string, done, total int64) // shows how far long work is, in records, or is nil
 }
 
 // Mirror is a file that follows a log.
@@ -88,7 +87,7 @@ func (m *Mirror) open(ctx context.Context) (err error) {
 	if m.file, err = sqlitefile.Own(ctx, m.Path); err != nil {
 		return err
 	}
-	m.sink, err = sqlite.New(ctx, m.file, sqlite.Config{Cluster: m.Cluster, History: m.History, MaxSize: m.MaxBytes, Logger: m.Logger})
+	m.sink, err = sqlite.New(ctx, m.file, sqlite.Config{History: m.History, MaxSize: m.MaxBytes, Logger: m.Logger})
 	if err == nil {
 		m.copy, m.has, err = m.sink.NewCopy(ctx)
 	}
@@ -106,34 +105,47 @@ func (m *Mirror) makeAnew(ctx context.Context) error {
 
 // begin writes the last state of each object where the log's batch records begin.
 func (m *Mirror) begin(ctx context.Context, identity string) error {
-	after, logged, lost, err := m.from.Beginning(ctx)
-	if err == nil && after.Batches != nil {
-		err = m.lived(ctx, after, logged)
+	b, err := m.from.Beginning(ctx)
+	if err == nil && !b.Logged.IsZero() {
+		err = m.lived(ctx, b)
 	}
-	m.has = sqlite.Copied{Identity: identity, After: after}
 	if err == nil {
-		err = m.copy.Begin(ctx, m.has, lost)
+		delete(b.Lost, "")
+		m.has = sqlite.Copied{Identity: identity, After: b.After}
+		err = m.copy.Begin(ctx, identity, b)
 	}
 	return err
 }
 
-// lived copies what lived at the beginning, and the time of that.
-func (m *Mirror) lived(ctx context.Context, end sinks.Cut, logged time.Time) error {
-	var changes []change.Change
-	stubs := map[int]string{}
+// lived copies what lived at the beginning.
+func (m *Mirror) lived(ctx context.Context, b *sinks.Beginning) error {
+	pending, changes := map[string]*sinks.Copied{}, 0 // by cluster
 	write := func() error {
-		err := m.copy.Lived(ctx, changes, stubs, logged)
-		changes = changes[:0]
-		clear(stubs)
-		m.prune(ctx)
-		return err
-	}
-	q := sinks.Query{To: &end, Progress: func(read, total int64) { m.show("reading what lived where the log begins", read, total) }}
-	err := m.from.Changes(ctx, q, func(l *sinks.Logged) error {
-		if l.DeadLetter != "" {
-			stubs[len(changes)] = l.DeadLetter
+		for cluster, lived := range pending {
+			if _, known := b.Lost[cluster]; !known {
+				b.Lost[cluster] = b.Lost[""]
+			}
+			if err := m.copy.Lived(ctx, lived); err != nil {
+				return err
+			}
 		}
-		if changes = append(changes, l.Clone().Change); len(changes) < atOnce {
+		clear(pending)
+		changes = 0
+		m.prune(ctx)
+		return nil
+	}
+	progress := func(read, total int64) { m.show("reading what lived where the log begins", read, total) }
+	err := m.from.Lived(ctx, b, progress, func(l *sinks.Logged) error {
+		lived := pending[l.Cluster]
+		if lived == nil {
+			lived = &sinks.Copied{Cluster: l.Cluster, Logged: b.Logged, Stubs: map[int]string{}}
+			pending[l.Cluster] = lived
+		}
+		if l.DeadLetter != "" {
+			lived.Stubs[len(lived.Changes)] = l.DeadLetter
+		}
+		lived.Changes = append(lived.Changes, l.Clone().Change)
+		if changes++; changes < atOnce {
 			return nil
 		}
 		return write()

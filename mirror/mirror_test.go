@@ -103,7 +103,7 @@ func openMirror(ctx context.Context, cfg kafka.Config, path string) (*mirror.Mir
 	if err != nil {
 		return nil, err
 	}
-	return mirror.Open(ctx, topics, mirror.Options{Path: path, Cluster: cfg.Cluster, History: sinks.Forever, Logger: cfg.Logger})
+	return mirror.Open(ctx, topics, mirror.Options{Path: path, History: sinks.Forever, Logger: cfg.Logger})
 }
 
 func (r *mirrored) open(ctx context.Context) (err error) {

@@ -358,8 +358,7 @@ func TestAMirrorTriesAgain(t *testing.T) {
 	log := &failing{Copier: from}
 	log.left.Store(2)
 	path := filepath.Join(t.TempDir(), "topics.mirror")
-	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: path, Cluster: w.cfg.Cluster,
-		History: sinks.Forever, Logger: w.cfg.Logger})
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: path, History: sinks.Forever, Logger: w.cfg.Logger})
 	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -424,7 +423,7 @@ func TestAMirrorThatFailsInTheMiddle(t *testing.T) {
 	must(t, err)
 	log := &interrupted{Copier: from}
 	path := filepath.Join(t.TempDir(), "topics.mirror")
-	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: path, Cluster: w.cfg.Cluster, History: sinks.Forever, Logger: w.cfg.Logger})
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: path, History: sinks.Forever, Logger: w.cfg.Logger})
 	must(t, err)
 	if err := m.Update(t.Context()); err == nil || log.groups != 2 {
 		t.Errorf("%d groups, and %v", log.groups, err)
@@ -483,7 +482,7 @@ func TestAMirrorRemainsSmallWhileItFills(t *testing.T) {
 	from, err := kafka.OpenReader(t.Context(), w.cfg)
 	must(t, err)
 	log := &measured{Copier: from, path: filepath.Join(t.TempDir(), "topics.mirror")}
-	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: log.path, Cluster: w.cfg.Cluster, History: sinks.Forever, MaxBytes: limit, Logger: w.cfg.Logger})
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: log.path, History: sinks.Forever, MaxBytes: limit, Logger: w.cfg.Logger})
 	must(t, err)
 	defer m.Close()
 	must(t, m.Update(t.Context()))

@@ -129,7 +129,7 @@ func mirrorLog(b *testing.B) (sinks.Log, func() sinks.Reader) {
 	sink := must[*kafka.Sink](b)(kafka.New(config))
 	b.Cleanup(func() { sink.Close() })
 	return opened(b, sink), func() sinks.Reader {
-		o := mirror.Options{Path: filepath.Join(b.TempDir(), "log.mirror"), Cluster: cluster, History: sinks.Forever, Logger: slog.New(slog.DiscardHandler)}
+		o := mirror.Options{Path: filepath.Join(b.TempDir(), "log.mirror"), History: sinks.Forever, Logger: slog.New(slog.DiscardHandler)}
 		m := must[*mirror.Mirror](b)(mirror.Open(b.Context(), must[*kafka.Reader](b)(kafka.OpenReader(b.Context(), config)), o))
 		runtime.GC()
 		ok(b, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // or the peak of what came before remains

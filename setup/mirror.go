@@ -18,11 +18,12 @@ import (
 func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config, cluster string, log *slog.Logger,
 	show func(what string, done, total int64)) (*mirror.Mirror, sinks.ReadCloser, error,
 ) {
-	path, err := settings.MirrorFile(cluster)
+	path, err := settings.MirrorFile()
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := mirror.Open(ctx, from, mirror.Options{Path: path, Cluster: cluster, History: time.Duration(settings.Sink.SQLiteHistory),
+	removeOldMirrors(ctx, settings, path)
+	m, err := mirror.Open(ctx, from, mirror.Options{Path: path, History: time.Duration(settings.Sink.SQLiteHistory),
 		MaxBytes: int64(settings.Sink.SQLiteMaxSize), Logger: log, Show: show})
 	if err != nil {
 		return nil, nil, err
@@ -35,13 +36,23 @@ func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config,
 	return m, reader, nil
 }
 
+// removeOldMirrors removes other mirrors that nobody has filled for a week, as those of topics that are gone.
+func removeOldMirrors(ctx context.Context, settings *config.Config, own string) {
+	old, _ := Mirrors(ctx, settings)
+	for _, m := range old {
+		if m.Path != own && time.Since(m.Changed) > 7*24*time.Hour && !sqlitefile.IsOwned(m.Path) {
+			m.remove()
+		}
+	}
+}
+
 // mirrorLag is how far behind the log's end a mirror may be that is read in its place.
 const mirrorLag = 10 * time.Second
 
 // ReadMirror returns a reader of the mirror of a log, and its path, once it has all that the log has now. It returns nil if there is none,
 // or if no process fills it so far.
 func ReadMirror(ctx context.Context, from sinks.Copier, settings *config.Config, cluster string) (_ sinks.ReadCloser, path string) {
-	path, err := settings.MirrorFile(cluster)
+	path, err := settings.MirrorFile()
 	if err != nil {
 		return nil, ""
 	}

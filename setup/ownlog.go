@@ -63,7 +63,7 @@ func (l *EmbeddedLog) measure() {
 
 // Mirrors returns the mirrors of topics. No exporter has one for its own log.
 func Mirrors(ctx context.Context, c *config.Config) (all []EmbeddedLog, err error) {
-	place, err := c.MirrorFile("")
+	place, err := c.MirrorFile()
 	if err != nil {
 		return nil, err
 	}
@@ -199,13 +199,19 @@ func RemoveOldLogs(others []EmbeddedLog, c *config.Config) (removed []string) {
 		if time.Since(l.Changed) < time.Duration(c.Sink.SQLiteHistory) {
 			continue
 		}
-		if os.Remove(l.Path) != nil {
-			continue
+		if l.remove() {
+			removed = append(removed, l.Path)
 		}
-		for _, end := range []string{"-wal", "-shm", ".lock"} {
-			_ = os.Remove(l.Path + end)
-		}
-		removed = append(removed, l.Path)
 	}
 	return removed
+}
+
+func (l *EmbeddedLog) remove() bool {
+	if os.Remove(l.Path) != nil {
+		return false
+	}
+	for _, end := range []string{"-wal", "-shm", ".lock"} {
+		_ = os.Remove(l.Path + end)
+	}
+	return true
 }

@@ -145,6 +145,7 @@ func (q *Query) Spans(l *Logged) bool {
 type Logged struct {
 	change.Change           // the stream has only what its id contains
 	Logged        time.Time // when its batch was written, or a moment earlier
+	Cluster       string    // set by Kafka
 	Slot          int
 	Epoch         int64
 	Batch         uint64 // 0: a pruned batch, of which the log has the last states of objects

@@ -17,13 +17,17 @@ var _ sinks.AuditLog = (*Sink)(nil)
 // WriteAudit writes records in one transaction. It takes turns with the slots' batches, for milliseconds each time.
 func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	return s.file.Fail("write audit records", s.inTx(ctx, func(t *tx) error {
-		cluster, err := s.bind(t)
-		if err != nil {
-			return err
-		}
-		w := auditWriter{t, cluster, map[string]int64{}, map[string]int64{}}
+		writers := map[string]*auditWriter{}
 		for i := range records {
-			if err := w.add(&records[i]); err != nil {
+			name := cmp.Or(records[i].Cluster, s.Cluster)
+			if writers[name] == nil {
+				cluster, err := s.bind(t, name)
+				if err != nil {
+					return err
+				}
+				writers[name] = &auditWriter{t, cluster, map[string]int64{}, map[string]int64{}}
+			}
+			if err := writers[name].add(&records[i]); err != nil {
 				return err
 			}
 		}
@@ -31,7 +35,7 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	}))
 }
 
-// auditWriter writes the records of one transaction.
+// auditWriter writes the records of a cluster, in one transaction.
 type auditWriter struct {
 	*tx
 	cluster               int64
@@ -177,8 +181,10 @@ func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
 // auditCoverage finds the first and the last id. Ids begin with the times.
 func (r *Reader) auditCoverage(ctx context.Context) (c audit.Coverage, err error) {
 	var first, last []byte
-	const query = `select (select min(id) from log_audit), (select max(id) from log_audit)`
-	if err = r.file.DB().QueryRowContext(ctx, query).Scan(&first, &last); err == nil && first != nil {
+	const query = `with its as (select r.id from log_resources r join log_clusters k on k.id = r.cluster and k.cluster = ?
+			where exists (select 1 from log_audit where resource = r.id))
+		select (select id from log_audit where resource in its order by id limit 1), (select id from log_audit where resource in its order by id desc limit 1)`
+	if err = r.file.DB().QueryRowContext(ctx, query, r.cluster).Scan(&first, &last); err == nil && first != nil {
 		c.Add(audit.ID(first))
 		c.Add(audit.ID(last))
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -12,17 +13,25 @@ import (
 	"kubecdc/sinks"
 )
 
-// Copy writes the batches of another log into the file, with their numbers and times. A file with a copy has no exporter.
+// Copy writes the batches of another log into the file, with their clusters, numbers and times. A file with a copy has no exporter.
 type Copy struct {
-	sink  *Sink
-	log   *slotLog // is moved from slot to slot, since objects move too
-	slots map[int]*copiedSlot
+	sink     *Sink
+	log      *slotLog // is moved from slot to slot, since objects move too
+	clusters map[string]*copiedCluster
+	slots    map[sinks.SlotID]*copiedSlot
+}
+
+// copiedCluster is a row of log_clusters, with the streams of its cluster.
+type copiedCluster struct {
+	id      int64
+	streams map[change.StreamID]stream
 }
 
 // copiedSlot is a row of log_slots.
 type copiedSlot struct {
 	id, epoch int64
 	seq       uint64
+	spanned   span
 }
 
 // ErrNumbersAgain says that a later owner of a slot has given out numbers again, since the log had lost its last batches.
@@ -62,7 +71,7 @@ func (c *Copy) Mark(ctx context.Context, has Copied) error {
 
 func (c *Copy) forget() {
 	c.log.forget()
-	c.slots = map[int]*copiedSlot{}
+	c.clusters, c.slots = map[string]*copiedCluster{}, map[sinks.SlotID]*copiedSlot{}
 }
 
 // Close does not close the file.
@@ -71,12 +80,7 @@ func (c *Copy) Close() { c.log.Memory.Close() }
 // inTx writes, and forgets what was learned about rows if that fails.
 func (c *Copy) inTx(ctx context.Context, do func(*tx) error) error {
 	defer c.log.release()
-	err := c.sink.inTx(ctx, func(t *tx) (err error) {
-		if c.log.cluster, err = c.sink.bind(t); err != nil {
-			return err
-		}
-		return do(t)
-	})
+	err := c.sink.inTx(ctx, do)
 	if err != nil {
 		c.forget()
 	}
@@ -86,23 +90,39 @@ func (c *Copy) inTx(ctx context.Context, do func(*tx) error) error {
 	return c.sink.file.Fail("copy the log", err)
 }
 
-// Lived writes changes before the beginning of the copy. The file retains the last state of live objects (Begin). The changes of an object
-// must come in their order.
-func (c *Copy) Lived(ctx context.Context, changes []change.Change, stubs map[int]string, logged time.Time) error {
+// moveTo moves the writer to a cluster.
+func (c *Copy) moveTo(t *tx, name string) (err error) {
+	k := c.clusters[name]
+	if k == nil {
+		k = &copiedCluster{streams: map[change.StreamID]stream{}}
+		k.id, err = c.sink.bind(t, name)
+		c.clusters[name] = k
+	}
+	c.log.cluster, c.log.streams = k.id, k.streams
+	return err
+}
+
+// Lived writes changes of a cluster before the beginning of the copy. The file retains the last state of live objects (Begin). The changes of
+// an object must come in their order.
+func (c *Copy) Lived(ctx context.Context, b *sinks.Copied) error {
 	return c.inTx(ctx, func(t *tx) error {
-		id, written, err := next(t, logged)
+		err := c.moveTo(t, b.Cluster)
+		var id, written int64
 		if err == nil {
-			_, err = t.run(addBatch, id, 0, 0, 0, written, len(changes), "[]") // without a slot
+			id, written, err = next(t, b.Logged)
+		}
+		if err == nil {
+			_, err = t.run(addBatch, id, 0, 0, 0, written, len(b.Changes), "[]") // without a slot
 		}
 		if err != nil {
 			return err
 		}
-		return c.log.addAll(ctx, t, id, changes, stubs)
+		return c.log.addAll(ctx, t, id, b.Changes, b.Stubs)
 	})
 }
 
 // Begin ends the part before the copy's beginning.
-func (c *Copy) Begin(ctx context.Context, has Copied, lost map[string]string) error {
+func (c *Copy) Begin(ctx context.Context, identity string, b *sinks.Beginning) error {
 	var end int64
 	err := c.sink.file.DB().QueryRowContext(ctx, `select end from (`+lastBatch+`)`).Scan(&end)
 	if err == nil && end > 0 {
@@ -112,22 +132,26 @@ func (c *Copy) Begin(ctx context.Context, has Copied, lost map[string]string) er
 		return c.sink.file.Fail("begin the copy", err)
 	}
 	return c.inTx(ctx, func(t *tx) error {
-		for slot, seq := range has.After.Batches {
-			s, err := c.slot(t, slot)
-			if err == nil {
-				s.seq = seq
-				err = t.do(`update log_slots set seq = ? where id = ?`, int64(seq), s.id)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		for resource, what := range lost {
-			if err := c.lacks(t, resource, time.Time{}, what); err != nil {
-				return err
+		for cluster, place := range b.Batches {
+			for number, seq := range place {
+				s, err := c.slot(t, sinks.SlotID{Cluster: cluster, Slot: number})
+				if err == nil {
+					s.seq = seq
+					err = t.do(`update log_slots set seq = ? where id = ?`, int64(seq), s.id)
+				}
+				if err != nil {
+					return err
+				}
 			}
 		}
-		return c.store(t, has)
+		for cluster, lost := range b.Lost {
+			for resource, what := range lost {
+				if err := cmp.Or(c.moveTo(t, cluster), c.lacks(t, resource, time.Time{}, what)); err != nil {
+					return err
+				}
+			}
+		}
+		return c.store(t, Copied{identity, b.After})
 	})
 }
 
@@ -155,7 +179,7 @@ func (c *Copy) Write(ctx context.Context, batches []sinks.Copied, has Copied) er
 }
 
 func (c *Copy) write(ctx context.Context, t *tx, b *sinks.Copied) error {
-	s, err := c.slot(t, b.Slot)
+	s, err := c.slot(t, sinks.SlotID{Cluster: b.Cluster, Slot: b.Slot})
 	if err != nil {
 		return err
 	}
@@ -171,12 +195,14 @@ func (c *Copy) write(ctx context.Context, t *tx, b *sinks.Copied) error {
 		l.first = b.Seq
 	}
 	l.epoch, s.epoch, s.seq = b.Epoch, b.Epoch, b.Seq
+	l.spanned = s.spanned
 	if err := t.do(`update log_slots set seq = ?, epoch = ? where id = ?`, int64(b.Seq), b.Epoch, s.id); err != nil {
 		return err
 	}
 	id, written, err := next(t, b.Logged)
 	if err == nil {
 		err = l.begin(t, id, written, &b.Batch)
+		s.spanned = l.spanned
 	}
 	if err == nil {
 		err = l.addAll(ctx, t, id, b.Changes, b.Stubs)
@@ -188,7 +214,10 @@ func (c *Copy) write(ctx context.Context, t *tx, b *sinks.Copied) error {
 	}
 	for i := range b.Controls {
 		if gap := b.Controls[i].Gap; err == nil && gap != nil && gap.Lost() { // the loss has its gap record now
-			err = t.do(`update log_incomplete set lost = '' where resource = (select resource from log_streams where stream = ?)`, string(b.Controls[i].Stream))
+			var row stream
+			if row, err = l.stream(t, b.Controls[i].Stream); err == nil {
+				err = t.do(`update log_incomplete set lost = '' where resource = ?`, row.resource)
+			}
 		}
 	}
 	return err
@@ -204,12 +233,14 @@ func (c *Copy) lacks(t *tx, resource string, since time.Time, lost string) error
 		id, max(since.UnixMilli(), 0), lost)
 }
 
-func (c *Copy) slot(t *tx, number int) (*copiedSlot, error) {
-	if s := c.slots[number]; s != nil {
-		return s, nil
+// slot moves the writer to the cluster of a slot, and returns the slot's row.
+func (c *Copy) slot(t *tx, id sinks.SlotID) (*copiedSlot, error) {
+	err := c.moveTo(t, id.Cluster)
+	if s := c.slots[id]; s != nil || err != nil {
+		return s, err
 	}
 	s := &copiedSlot{}
 	const add = `insert into log_slots (cluster, slot, epoch) values (?, ?, 0) on conflict do update set epoch = epoch returning id, epoch, seq`
-	c.slots[number] = s
-	return s, t.row(add, []any{c.log.cluster, number}, &s.id, &s.epoch, &s.seq)
+	c.slots[id] = s
+	return s, t.row(add, []any{c.log.cluster, id.Slot}, &s.id, &s.epoch, &s.seq)
 }

@@ -45,7 +45,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 // raise raises the slot's epoch. It fails if the log is another cluster's, or if the slot has this epoch or a higher one. A new
 // slot begins after a batch. It returns the slot's last batch.
 func (l *slotLog) raise(t *tx, after uint64) (last uint64, err error) {
-	if l.cluster, err = l.sink.bind(t); err != nil {
+	if l.cluster, err = l.sink.bind(t, l.sink.Cluster); err != nil {
 		return 0, err
 	}
 	const query = `select id, epoch, seq from log_slots where cluster = ? and slot = ?`
@@ -63,14 +63,14 @@ func (l *slotLog) raise(t *tx, after uint64) (last uint64, err error) {
 	return last, t.do(`update log_slots set epoch = ? where id = ?`, l.epoch, l.id)
 }
 
-// bind stores the cluster's uid the first time, and compares it later. It returns the id of the cluster's row.
-func (s *Sink) bind(t *tx) (cluster int64, err error) {
+// bind stores the uid of a cluster the first time, and compares it later. It returns the id of the cluster's row.
+func (s *Sink) bind(t *tx, name string) (cluster int64, err error) {
 	const insert = `insert into log_clusters (cluster, uid) values (?, ?) on conflict do nothing`
-	if err := t.do(insert, s.Cluster, s.ClusterUID); err != nil {
+	if err := t.do(insert, name, s.ClusterUID); err != nil {
 		return 0, err
 	}
 	var stored string
-	if err := t.row(`select id, uid from log_clusters where cluster = ?`, []any{s.Cluster}, &cluster, &stored); err != nil {
+	if err := t.row(`select id, uid from log_clusters where cluster = ?`, []any{name}, &cluster, &stored); err != nil {
 		return 0, err
 	}
 	return cluster, s.compare(stored)

@@ -32,7 +32,7 @@ func (s *Sink) WriteSchema(ctx context.Context, schema *sinks.Schema) error {
 	const insert = `insert into log_schemas select ?1, ?2, max(?3, coalesce(max(since) + 1, 0)), ?4, ?5 from log_schemas where cluster = ?1 and path = ?2
 		having ?4 is not (select hash from log_schemas where cluster = ?1 and path = ?2 order by since desc limit 1)`
 	return s.file.Fail("write a schema", s.inTx(ctx, func(t *tx) error {
-		cluster, err := s.bind(t)
+		cluster, err := s.bind(t, s.Cluster)
 		if err != nil {
 			return err
 		}

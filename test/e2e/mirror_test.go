@@ -43,7 +43,7 @@ func TestSlowTimesInAMirror(t *testing.T) {
 func (w *World) openMirror(t testing.TB) *sqlite.Reader {
 	t.Helper()
 	topics := w.topics(t)
-	m, err := mirror.Open(t.Context(), topics, mirror.Options{Path: w.Mirror, Cluster: w.Env["KUBECDC_CLUSTER"], History: sinks.Forever, Logger: slog.Default()})
+	m, err := mirror.Open(t.Context(), topics, mirror.Options{Path: w.Mirror, History: sinks.Forever, Logger: slog.Default()})
 	must(t, err)
 	must(t, m.Update(t.Context()))
 	m.Close()

@@ -28,8 +28,8 @@ type topics struct {
 }
 
 func (l *topics) Identity(context.Context) (string, error) { return "topics", nil }
-func (l *topics) Beginning(context.Context) (after sinks.Cut, logged time.Time, lost map[string]string, err error) {
-	return
+func (l *topics) Beginning(context.Context) (*sinks.Beginning, error) {
+	return &sinks.Beginning{}, nil
 }
 func (l *topics) End(context.Context) (sinks.Cut, error) { return cutAt(3), nil }
 func (l *topics) Close() error                           { return nil }
@@ -47,15 +47,15 @@ func (l *topics) Copy(ctx context.Context, _ sinks.Cut, visit func([]sinks.Copie
 }
 
 func cutAt(offset int64) sinks.Cut {
-	return sinks.Cut{Offsets: change.Offsets{"control": {0: offset}}, Batches: sinks.Place{0: uint64(offset)}}
+	return sinks.Cut{Offsets: change.Offsets{"control": {0: offset}}}
 }
 
 // A mirror without a batch refuses questions. It answers with what it has while it fills, and is ready once it has come to the log's
 // end. If the topics can't be read later, it remains ready, and says how far behind it is.
 func TestAMirrorIsReadyOnceItHasTheLog(t *testing.T) {
 	log := &topics{copies: make(chan func(func([]sinks.Copied, sinks.Cut) error) error)}
-	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: filepath.Join(t.TempDir(), "m"), Cluster: "c",
-		History: sinks.Forever, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	m, err := mirror.Open(t.Context(), log, mirror.Options{Path: filepath.Join(t.TempDir(), "m"), History: sinks.Forever,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestAMirrorIsReadyOnceItHasTheLog(t *testing.T) {
 	says("/metrics", 200, "kubecdc_mirror_confirmed_timestamp_seconds 0\n")
 	gone := errors.New("no broker can be reached")
 	log.copies <- func(visit func([]sinks.Copied, sinks.Cut) error) error {
-		batch := sinks.Copied{Logged: time.UnixMilli(1_700_000_000_000), Batch: change.Batch{Epoch: 1, Seq: 2}}
+		batch := sinks.Copied{Cluster: "c", Logged: time.UnixMilli(1_700_000_000_000), Batch: change.Batch{Epoch: 1, Seq: 2}}
 		return errors.Join(visit([]sinks.Copied{batch}, cutAt(2)), gone)
 	}
 	says("/readyz", 503, "2 of 3 records")

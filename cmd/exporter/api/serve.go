@@ -100,6 +100,9 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	if path, err := settings.SQLitePath(cluster); err == nil && path != "" && !allLogs {
 		settings.Checkpoint.Location = config.DSN("sqlite:" + path) // this file is the log, of whatever cluster
 	}
+	if m != nil { // its file has all clusters
+		settings.Sink.Kind, settings.Checkpoint.Location = "sqlite", config.DSN("sqlite:"+m.Path)
+	}
 	server, err := web.Listen(web.Options{Listen: listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey,
 		MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
 	if err != nil {
@@ -170,13 +173,7 @@ func openCluster(c *cobra.Command, settings *config.Config) func(string) (sinks.
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, cluster,
 				errors.New("KUBECDC_HTTP_ACCESS=kubernetes reviews rights in one cluster: start exporter serve for the other one"))
 		}
-		reader, err := setup.OpenLog(c.Context(), c.Name(), settings, cluster)
-		if _, isCopier := reader.(sinks.Copier); isCopier {
-			reader.Close()
-			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, cluster,
-				errors.New("a mirror has one cluster: start exporter serve --cluster for the other one"))
-		}
-		return reader, err
+		return setup.OpenLog(c.Context(), c.Name(), settings, cluster)
 	}
 }
 

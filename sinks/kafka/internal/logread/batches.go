@@ -9,22 +9,31 @@ import (
 // maxHole is up to how many records between two batches are read and dropped, which is faster than another fetch.
 const maxHole = 1000
 
-// Batches reads the changes of consecutive batches of one slot, one range of offsets after another, and each partition in order.
-// Records of other slots may be between them. With at-least-once delivery there may also be records of an owner that was being
+// Batches reads the changes of consecutive batches, one range of offsets after another, and each partition in order.
+// Other records may be between them. With at-least-once delivery there may also be records of an owner that was being
 // fenced. in reports whether to read a topic, and c has further conditions. visit gets each change with the index of its batch.
 func (l *Log) Batches(
 	ctx context.Context, batches []Control, in func(topic string) (bool, error), c Changes, visit func(int, *sinks.Logged) error,
 ) error {
-	indexes := map[sinks.BatchID]int{}
+	indexes := map[sinks.BatchID][]int{} // clusters have the same slots and numbers
 	for i, b := range batches {
-		indexes[sinks.BatchOf(b.Slot, b.Epoch, b.Batch)] = i
+		id := sinks.BatchOf(b.Slot, b.Epoch, b.Batch)
+		indexes[id] = append(indexes[id], i)
+	}
+	index := func(g *sinks.Logged) int {
+		for _, i := range indexes[sinks.BatchOf(g.Slot, g.Epoch, g.Batch)] {
+			ends := batches[i].Ranges[g.Topic][g.Partition]
+			if g.Offset >= ends[0] && g.Offset <= ends[1] && (g.Cluster == "" || g.Cluster == batches[i].Cluster) {
+				return i
+			}
+		}
+		return -1
 	}
 	c.Committed = true
-	c.Selected = func(g *sinks.Logged) bool {
-		i, ok := indexes[sinks.BatchOf(g.Slot, g.Epoch, g.Batch)]
-		return ok && g.Offset >= batches[i].Ranges[g.Topic][g.Partition][0] && g.Offset <= batches[i].Ranges[g.Topic][g.Partition][1]
-	}
-	c.Visit = func(g *sinks.Logged) error { return visit(indexes[sinks.BatchOf(g.Slot, g.Epoch, g.Batch)], g) }
+	c.Selected = func(g *sinks.Logged) bool { return index(g) >= 0 } // whose cluster is not known yet
+	wanted := c.Wanted
+	c.Wanted = func(g *sinks.Logged) bool { return index(g) >= 0 && (wanted == nil || wanted(g)) }
+	c.Visit = func(g *sinks.Logged) error { return visit(index(g), g) }
 	for topic, partitions := range spans(batches) {
 		if ok, err := in(topic); err != nil || !ok {
 			if err != nil {

@@ -94,7 +94,7 @@ func (r *changeReader) wanted(f *consumer.Record) bool {
 	var key encoding.Key
 	if l.encoding, key, l.err = r.log.Key(f); l.err == nil {
 		l.Namespace, l.Name = key.Namespace, key.Name
-		if key.Cluster != r.log.Envelope.Cluster {
+		if l.Cluster = key.Cluster; !r.log.Has(key.Cluster) {
 			return false
 		}
 		if r.Keys != nil {

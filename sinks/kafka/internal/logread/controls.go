@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/fault"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
@@ -16,6 +17,9 @@ type Control struct {
 	Partition int32
 	Offset    int64
 }
+
+// SlotID returns whose record it is.
+func (c Control) SlotID() sinks.SlotID { return sinks.SlotID{Cluster: c.Cluster, Slot: c.Slot} }
 
 // Ends returns the offsets after a batch's records.
 func (c Control) Ends() change.Offsets {
@@ -46,7 +50,10 @@ func StartsAsOffsets(starts map[string]map[int]int64) change.Offsets {
 func (l *Log) Controls(
 	partition int32, first int64, seen func(*consumer.Record, Control) error, visit func(Control) error,
 ) consumer.Range {
-	own := fmt.Appendf(nil, `{"cluster":%s,"slot":`, JSON(l.Envelope.Cluster))
+	own := []byte(`{"cluster":`)
+	if l.Envelope.Cluster != "" {
+		own = fmt.Appendf(own, `%s,"slot":`, JSON(l.Envelope.Cluster))
+	}
 	return consumer.Range{Topic: l.ControlTopic(), Partition: partition, First: first,
 		Wanted: func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) },
 		Fetched: func(f *consumer.Record) error {
@@ -70,7 +77,7 @@ func (l *Log) Controls(
 func (l *Log) parseControl(partition int32, f *consumer.Record) (Control, error) {
 	c := Control{new(change.Control), partition, f.Offset}
 	err := c.UnmarshalJSON(f.Value) // json.Unmarshal would check the text once more
-	switch own := c.Type != "" && string(c.Type) == f.Headers[change.HeaderType] && c.Cluster == l.Envelope.Cluster; {
+	switch own := c.Type != "" && string(c.Type) == f.Headers[change.HeaderType] && l.Has(c.Cluster); {
 	case own && fault.Is[*change.NewerVersionError](err):
 		return c, fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
 	case own && err == nil:

@@ -16,11 +16,11 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// Log is the log of one cluster in the topics of one prefix.
+// Log is the log of one cluster, or of all, in the topics of one prefix.
 type Log struct {
 	Client     *cluster.Client
 	Encodings  encoding.Set
-	Envelope   change.Envelope // with the cluster's name and the topics' prefix
+	Envelope   change.Envelope // with the cluster's name (empty: all clusters) and the topics' prefix
 	ClusterUID string          // empty: any cluster with the name
 	ClusterIDs []string        // other ids of the cluster
 
@@ -30,6 +30,11 @@ type Log struct {
 // Owns reports whether a record with this cluster uid belongs to the cluster.
 func (l *Log) Owns(uid string) bool {
 	return uid == "" || l.ClusterUID == "" || uid == l.ClusterUID || slices.Contains(l.ClusterIDs, uid)
+}
+
+// Has reports whether a record with this cluster's name is in the log.
+func (l *Log) Has(cluster string) bool {
+	return l.Envelope.Cluster == "" || l.Envelope.Cluster == cluster
 }
 
 // ControlTopic returns the topic of the control records.

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +16,10 @@ import (
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
-// AuditID returns the id of an audit record of this cluster.
+// AuditID returns the id of an audit record of the log.
 func AuditID(l *logread.Log, f *consumer.Record) (id audit.ID, ok bool) {
 	nobody := l.Envelope.AppendKey(nil, &change.Change{})
-	if !bytes.HasPrefix(f.Key, bytes.TrimSuffix(nobody, []byte(`"","name":""}`))) {
+	if l.Envelope.Cluster != "" && !bytes.HasPrefix(f.Key, bytes.TrimSuffix(nobody, []byte(`"","name":""}`))) {
 		return id, false
 	}
 	id, err := (&audit.Record{ID: f.Headers[change.HeaderAudit]}).Key()
@@ -90,7 +91,7 @@ func decodeAudit(f *consumer.Record) (*audit.Record, error) {
 	err := change.CheckVersion(f.Headers[change.HeaderVersion])
 	record := &audit.Record{}
 	if err == nil {
-		err = json.Unmarshal(f.Value, record)
+		err = cmp.Or(json.Unmarshal(f.Value, record), json.Unmarshal(f.Key, &struct{ Cluster *string }{&record.Cluster}))
 	}
 	if err != nil {
 		err = fmt.Errorf("decode the audit record at offset %d: %w", f.Offset, err)

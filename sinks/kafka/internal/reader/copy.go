@@ -28,14 +28,19 @@ func (r *Reader) ControlTopicID(ctx context.Context) (id string, err error) {
 }
 
 // Beginning implements sinks.Copier.
-func (r *Reader) Beginning(ctx context.Context) (after sinks.Cut, logged time.Time, lost map[string]string, err error) {
+func (r *Reader) Beginning(ctx context.Context) (*sinks.Beginning, error) {
+	r = r.all
+	b := &sinks.Beginning{Lost: map[string]map[string]string{}}
 	topics, err := r.topics(ctx, nil)
+	var removed map[string]map[string]string
 	if err == nil {
-		lost, err = r.removed(ctx, topics)
+		removed, err = r.removed(ctx, topics)
 	}
-	ids := map[string]string{}
-	for topic, what := range lost {
-		ids[r.idsOf([]string{topic})[0]] = what
+	for cluster, topics := range removed {
+		b.Lost[cluster] = map[string]string{}
+		for topic, what := range topics {
+			b.Lost[cluster][r.idsOf([]string{topic})[0]] = what
+		}
 	}
 	var starts map[int]int64
 	if err == nil {
@@ -43,23 +48,32 @@ func (r *Reader) Beginning(ctx context.Context) (after sinks.Cut, logged time.Ti
 	}
 	expired := slices.ContainsFunc(slices.Collect(maps.Values(starts)), func(start int64) bool { return start > 0 })
 	if err != nil || !expired {
-		return after, logged, ids, err
+		return b, err
 	}
 	err = r.controls(ctx, nil, func(c logread.Control) error {
 		if c.Type != change.ControlBatch {
 			return nil
 		}
-		logged = time.UnixMilli(c.TimeMs)
+		b.Logged = time.UnixMilli(c.TimeMs)
 		return sinks.ErrEnough
 	})
-	if err != nil && !errors.Is(err, sinks.ErrEnough) || logged.IsZero() {
-		return after, logged, ids, err
+	if err != nil && !errors.Is(err, sinks.ErrEnough) || b.Logged.IsZero() {
+		return b, err
 	}
-	after, err = r.CutAt(ctx, logged)
-	for p, next := range after.Offsets[r.ControlTopic()] { // the records of a batch come before the one that ends it
-		after.Offsets[r.ControlTopic()][p] = max(starts[p], next-recentControls)
+	b.Batches, b.After.Offsets, err = r.cutsAt(ctx, b.Logged)
+	for p, next := range b.After.Offsets[r.ControlTopic()] { // the records of a batch come before the one that ends it
+		b.After.Offsets[r.ControlTopic()][p] = max(starts[p], next-recentControls)
 	}
-	return after, logged, ids, err
+	return b, err
+}
+
+// Lived implements sinks.Copier. A slot without a batch record is cut by offsets.
+func (r *Reader) Lived(ctx context.Context, b *sinks.Beginning, progress func(read, total int64), visit func(*sinks.Logged) error) error {
+	before := func(l *sinks.Logged) bool {
+		cut := sinks.Cut{Batches: b.Batches[l.Cluster], Offsets: b.After.Offsets}
+		return cut.Has(l)
+	}
+	return (&scan{Query: sinks.Query{Wanted: before, Progress: progress}, reader: r.all, visit: visit}).run(ctx)
 }
 
 // These bound a group of batches.
@@ -70,6 +84,7 @@ const (
 
 // Copy implements sinks.Copier. Records up to the last stable offset are in the order of the log, whoever reads them.
 func (r *Reader) Copy(ctx context.Context, after sinks.Cut, visit func([]sinks.Copied, sinks.Cut) error) error {
+	r = r.all
 	topic := r.ControlTopic()
 	starts, ends, err := r.Client.Bounds(ctx, topic)
 	if err == nil {
@@ -83,17 +98,14 @@ func (r *Reader) Copy(ctx context.Context, after sinks.Cut, visit func([]sinks.C
 			return sinks.ErrNotRetained
 		}
 	}
-	c := &copier{reader: r, visit: visit, epochs: map[int]int64{}, pending: map[int][]logread.Control{},
-		Cut: sinks.Cut{Batches: maps.Clone(after.Batches), Offsets: change.Offsets{topic: map[int]int64{}}.Merge(after.Offsets)}}
-	if c.Batches == nil {
-		c.Batches = sinks.Place{}
-	}
+	c := &copier{reader: r, visit: visit, epochs: map[sinks.SlotID]int64{}, pending: map[sinks.SlotID][]logread.Control{},
+		offsets: change.Offsets{topic: map[int]int64{}}.Merge(after.Offsets)}
 	if err := lost(r.controlsTo(ctx, starts, after.Offsets[topic], ends, c.add(ctx))); err != nil {
 		return err
 	}
 	next := maps.Clone(ends) // without records whose batch record has not come
 	c.beforePending(next)
-	if len(c.batches) == 0 && maps.Equal(next, c.Offsets[topic]) {
+	if len(c.batches) == 0 && maps.Equal(next, c.offsets[topic]) {
 		return nil
 	}
 	return c.flush(ctx, next)
@@ -114,6 +126,7 @@ func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
 
 // CopyAudits implements sinks.Copier.
 func (r *Reader) CopyAudits(ctx context.Context, after sinks.Cut, visit func(*audit.Record) error) (sinks.Cut, error) {
+	r = r.all
 	topic := change.AuditTopic(r.Envelope.Prefix)
 	firsts, ends, err := r.Client.Bounds(ctx, topic)
 	for p := range firsts {
@@ -128,11 +141,11 @@ func (r *Reader) CopyAudits(ctx context.Context, after sinks.Cut, visit func(*au
 
 // copier collects batch records.
 type copier struct {
-	sinks.Cut
 	reader  *Reader
 	visit   func([]sinks.Copied, sinks.Cut) error
-	epochs  map[int]int64             // by slot: the newest owner
-	pending map[int][]logread.Control // by slot: records that no batch record has followed yet
+	offsets change.Offsets
+	epochs  map[sinks.SlotID]int64             // by slot: the newest owner
+	pending map[sinks.SlotID][]logread.Control // by slot: records that no batch record has followed yet
 	batches []logread.Control
 	copied  []sinks.Copied
 	changes int
@@ -141,7 +154,7 @@ type copier struct {
 
 func (c *copier) add(ctx context.Context) func(logread.Control) error {
 	return func(record logread.Control) error {
-		slot := record.Slot
+		slot := record.SlotID()
 		switch {
 		case record.Epoch < c.epochs[slot]: // an owner that was being fenced, which at-least-once delivery does not stop
 			return nil
@@ -152,15 +165,14 @@ func (c *copier) add(ctx context.Context) func(logread.Control) error {
 			c.pending[slot] = append(c.pending[slot], record)
 			return nil
 		}
-		b := sinks.Copied{Logged: time.UnixMilli(record.TimeMs),
-			Batch: change.Batch{Slot: slot, Epoch: record.Epoch, Seq: record.Batch, Positions: record.Positions}}
+		b := sinks.Copied{Cluster: record.Cluster, Logged: time.UnixMilli(record.TimeMs),
+			Batch: change.Batch{Slot: record.Slot, Epoch: record.Epoch, Seq: record.Batch, Positions: record.Positions}}
 		for _, p := range c.pending[slot] {
 			if p.Epoch == record.Epoch && p.Batch == record.Batch {
 				b.Controls = append(b.Controls, *p.Control)
 			}
 		}
 		delete(c.pending, slot)
-		c.Batches[slot] = max(c.Batches[slot], record.Batch)
 		c.batches, c.copied = append(c.batches, record), append(c.copied, b)
 		c.changes, c.bytes = c.changes+record.Changes, c.bytes+record.Bytes
 		if c.changes < copyChanges && c.bytes < copyBytes && len(c.batches) < copyChanges {
@@ -196,8 +208,8 @@ func (c *copier) flush(ctx context.Context, next map[int]int64) error {
 	if err != nil {
 		return err
 	}
-	maps.Copy(c.Offsets[c.reader.ControlTopic()], next)
-	err = c.visit(c.copied, sinks.Cut{Batches: maps.Clone(c.Batches), Offsets: change.Offsets{}.Merge(c.Offsets)}) // which is the visitor's own
+	maps.Copy(c.offsets[c.reader.ControlTopic()], next)
+	err = c.visit(c.copied, sinks.Cut{Offsets: change.Offsets{}.Merge(c.offsets)}) // which is the visitor's own
 	c.batches, c.copied, c.changes, c.bytes = nil, nil, 0, 0
 	return err
 }

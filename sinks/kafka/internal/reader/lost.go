@@ -11,8 +11,8 @@ import (
 )
 
 // removed compares where the partitions of topics begin with the starts in control records. Every slot that has written to a
-// topic accounts for its starts once it has recorded what they cost its streams. It returns what was removed, by topic.
-func (r *Reader) removed(ctx context.Context, topics []string) (map[string]string, error) {
+// topic accounts for its starts once it has recorded what they cost its streams. It returns what was removed, by cluster and topic.
+func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[string]string, error) {
 	begins := map[string]map[int]int64{}
 	for _, topic := range topics {
 		if change.IsSnapshotTopic(r.Envelope.Prefix, topic) {
@@ -30,12 +30,15 @@ func (r *Reader) removed(ctx context.Context, topics []string) (map[string]strin
 	if len(begins) == 0 {
 		return nil, nil
 	}
-	slots, err := r.startsBySlot(ctx)
-	removed := map[string]string{}
-	for topic, starts := range begins {
-		for _, p := range slices.Backward(slices.Sorted(maps.Keys(starts))) {
-			if starts[p] > accounted(slots, topic, p) {
-				removed[topic] = sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic)
+	clusters, err := r.startsBySlot(ctx)
+	removed := map[string]map[string]string{}
+	for cluster, slots := range clusters {
+		removed[cluster] = map[string]string{}
+		for topic, starts := range begins {
+			for _, p := range slices.Backward(slices.Sorted(maps.Keys(starts))) {
+				if starts[p] > accounted(slots, topic, p) {
+					removed[cluster][topic] = sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic)
+				}
 			}
 		}
 	}
@@ -53,10 +56,16 @@ func accounted(slots map[int]map[string]map[int]int64, topic string, partition i
 	return start
 }
 
-// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that it accounts for.
-func (r *Reader) startsBySlot(ctx context.Context) (map[int]map[string]map[int]int64, error) {
-	slots := map[int]map[string]map[int]int64{}
-	return slots, r.controls(ctx, nil, func(c logread.Control) error {
+// startsBySlot returns for each cluster, slot, and topic that it has written to, the starts of the partitions that it accounts for. The
+// reader's own cluster is always among them.
+func (r *Reader) startsBySlot(ctx context.Context) (map[string]map[int]map[string]map[int]int64, error) {
+	clusters := map[string]map[int]map[string]map[int]int64{r.Envelope.Cluster: {}}
+	return clusters, r.controls(ctx, nil, func(c logread.Control) error {
+		slots := clusters[c.Cluster]
+		if slots == nil {
+			slots = map[int]map[string]map[int]int64{}
+			clusters[c.Cluster] = slots
+		}
 		if c.Type == change.ControlLayout || slots[c.Slot] == nil { // after a layout the slots have other streams
 			slots[c.Slot] = map[string]map[int]int64{}
 		}

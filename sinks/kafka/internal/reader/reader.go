@@ -20,6 +20,7 @@ import (
 type Reader struct {
 	*logread.Log
 	created map[string]string // the settings with which the sink creates data topics
+	all     *Reader           // reads all clusters, for copies
 
 	mu     sync.Mutex
 	owners logread.Owners // nil until they are needed
@@ -30,7 +31,10 @@ type Reader struct {
 
 // New returns a reader. It does not connect. created are the settings of data topics that the sink creates. The reader assumes
 // them if it may not read a topic's settings.
-func New(l *logread.Log, created map[string]string) *Reader { return &Reader{Log: l, created: created} }
+func New(l *logread.Log, created map[string]string) *Reader {
+	all := &logread.Log{Client: l.Client, Encodings: l.Encodings, Envelope: change.Envelope{Prefix: l.Envelope.Prefix}}
+	return &Reader{Log: l, created: created, all: &Reader{Log: all, created: created}}
+}
 
 // Resources derives the ids from the names of the topics.
 func (r *Reader) Resources(ctx context.Context) ([]string, error) {
