@@ -32,6 +32,7 @@ type topics struct {
 	t       *testing.T
 	cfg     kafka.Config
 	admin   *kadm.Client
+	sink    *kafka.Sink
 	log     sinks.Log
 	batch   uint64
 	number  int
@@ -55,11 +56,21 @@ func newTopicsWith(t *testing.T, settings map[string]string) *topics {
 	return w
 }
 
+// sibling returns the log of another cluster in the same topics.
+func (w *topics) sibling(cluster string) *topics {
+	other := *w
+	other.cfg.Cluster, other.cfg.ClusterUID, other.batch, other.number = cluster, "uid of "+cluster, 0, 0
+	other.living, other.history = map[string]change.Change{}, map[uint64][]string{}
+	other.open(1)
+	return &other
+}
+
 func (w *topics) open(epoch int64) {
 	w.t.Helper()
 	sink, err := kafka.New(w.cfg)
 	must(w.t, err)
 	w.t.Cleanup(func() { _ = sink.Close() })
+	w.sink = sink
 	opened, err := sink.Open(w.t.Context(), 0, epoch, sinks.Durable{Seq: w.batch, New: w.batch > 0})
 	must(w.t, err)
 	w.log = opened.Log
@@ -114,7 +125,7 @@ func (w *topics) remove(topic string, share float64) {
 }
 
 // has compares what lives in a mirror with what was written.
-func (w *topics) has(r *mirrored) {
+func (w *topics) has(r sinks.Reader) {
 	w.t.Helper()
 	got := map[string]string{}
 	must(w.t, r.Changes(w.t.Context(), sinks.Query{Each: sinks.Table}, func(l *sinks.Logged) error {

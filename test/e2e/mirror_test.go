@@ -65,6 +65,13 @@ func (w *World) topics(t testing.TB) *kafka.Reader {
 // compareMirror compares what the topics and their mirror answer. Nobody may write to the topics.
 func compareMirror(t *testing.T, w *World) {
 	t.Helper()
+	compareMirrored(t, w, 0)
+}
+
+// compareMirrored is compareMirror for one of several clusters, whose batches have the time of an earlier one of another cluster, if that is
+// later, by no more than a limit.
+func compareMirrored(t *testing.T, w *World, later time.Duration) {
+	t.Helper()
 	if w.Mirror == "" {
 		w.Mirror = filepath.Join(t.TempDir(), "topics.mirror")
 	}
@@ -75,6 +82,13 @@ func compareMirror(t *testing.T, w *World) {
 		t.Fatalf("the log has %d control records and %d objects", len(want.controls), len(want.changes))
 	}
 	compareLists(t, "control record", want.controls, got.controls)
+	for i := range min(len(want.times), len(got.times)) {
+		if late := got.times[i].Sub(want.times[i]); late < 0 || late > later {
+			t.Errorf("the time of batch %d is %s, want %s", i, got.times[i], want.times[i])
+		} else if late > 0 {
+			want.moved = append(want.moved, [2]time.Time{want.times[i], got.times[i]})
+		}
+	}
 	for _, object := range slices.Sorted(maps.Keys(want.changes)) {
 		compareLists(t, "change of "+object, want.changes[object], got.changes[object])
 		delete(got.changes, object)
@@ -126,6 +140,7 @@ type logContent struct {
 	controls    []string
 	changes     map[string][]string // by object
 	resources   []string
+	times       []time.Time // of the batches
 	first, last time.Time
 	moved       [][2]time.Time // from when to when the times of batches are moved
 }
@@ -155,9 +170,9 @@ func readAll(t *testing.T, r sinks.Reader) *logContent {
 			}
 			if moment.Before(c.last) { // a file has the time of the batch before
 				c.moved = append(c.moved, [2]time.Time{moment, c.last})
-				own.TimeMs = c.last.UnixMilli()
+				moment = c.last
 			}
-			c.last = time.UnixMilli(own.TimeMs)
+			c.last, c.times, own.TimeMs = moment, append(c.times, moment), 0
 		}
 		text, err := json.Marshal(&own)
 		c.controls = append(c.controls, string(text))
@@ -224,22 +239,10 @@ func TestTopicsAreServed(t *testing.T) {
 	writer := w.Writer(t, Kinds).Fill(5)
 	StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writer, Kinds)
-	env := w.With("XDG_STATE_HOME", t.TempDir())
+	home := t.TempDir()
+	env := w.With("XDG_STATE_HOME", home)
 	for range 3 {
-		s := Command(t, env, "serve", "--address", "127.0.0.1:0")
-		var said child.Output
-		s.Stderr = &said
-		must(t, s.Start())
-		kill := func() {
-			_ = s.Process.Kill()
-			_ = s.Wait()
-		}
-		t.Cleanup(kill)
-		address := ""
-		Await(t, "exporter serve to listen", func() (bool, error) {
-			address, _, _ = strings.Cut(regexp.MustCompile(`http://127.0.0.1:\d+/at/`).FindString(said.String()), "/at/")
-			return address != "", nil
-		})
+		address, kill := w.serveMirror(t, home)
 		writer.Run(30)
 		w.AwaitComplete(t, writer, Kinds)
 		for _, kind := range Kinds {
@@ -278,4 +281,80 @@ func versionsOf(ctx context.Context, config *rest.Config, kind Kind) (known map[
 		known[change.ObjectKey(item.GetNamespace(), item.GetName())] = item.GetResourceVersion()
 	}
 	return known, nil
+}
+
+// Two clusters have logs in the same topics, with the same slots, batches and names. One mirror has both, and serves the other one below
+// /clusters/NAME, which begins while it runs. Exporters and the mirror are killed, and begin again.
+func TestTopicsOfTwoClustersAreServed(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t)
+	other := *w
+	other.Kube = w.anotherCluster(t)
+	url, err := w.Postgres.CreateDatabase(t.Context(), "other")
+	must(t, err)
+	other.Env = w.With("KUBECDC_CLUSTER", "other", "KUBECONFIG", other.Kube.Kubeconfig, "KUBECDC_CHECKPOINT", url)
+	worlds := map[string]*World{"": w, "/clusters/other": &other}
+	writers, exporters := map[string]*Writer{}, map[string]*Exporter{}
+	for path, world := range worlds {
+		InstallWidgets(t, world.Kube.Config)
+		writers[path] = world.Writer(t, Kinds)
+		writers[path].Fill(5)
+	}
+	exporters[""] = StartExporter(t, "the exporter", w.Env)
+	w.AwaitComplete(t, writers[""], Kinds)
+	home := t.TempDir()
+	for round := range 3 {
+		address, kill := w.serveMirror(t, home)
+		if round < 2 {
+			exporters["/clusters/other"] = StartExporter(t, "the other exporter", other.Env)
+		}
+		for path, world := range worlds {
+			writers[path].Run(30)
+			for _, kind := range Kinds {
+				want, err := versionsOf(t.Context(), world.Kube.Config, kind)
+				must(t, err)
+				Await(t, "the served "+path+" "+kind.ID(), func() (bool, error) {
+					got, err := versionsOf(t.Context(), &rest.Config{Host: address + path}, kind)
+					return err == nil && maps.Equal(want, got), nil
+				})
+			}
+		}
+		if kill(); round < 1 {
+			must(t, exporters["/clusters/other"].Cmd.Process.Kill())
+			exporters["/clusters/other"].Wait(t)
+		}
+	}
+	for _, e := range exporters {
+		must(t, e.Cmd.Process.Kill())
+		e.Wait(t)
+	}
+	AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
+	files, err := filepath.Glob(filepath.Join(home, "kubecdc", "*.mirror"))
+	must(t, err)
+	if len(files) != 1 {
+		t.Fatalf("the mirror is in %v", files)
+	}
+	for _, world := range worlds {
+		world.Mirror = files[0]
+		compareMirrored(t, world, time.Second)
+	}
+}
+
+// serveMirror starts exporter serve, and returns its address.
+func (w *World) serveMirror(t testing.TB, home string) (address string, kill func()) {
+	t.Helper()
+	s := Command(t, w.With("XDG_STATE_HOME", home), "serve", "--address", "127.0.0.1:0")
+	var said child.Output
+	s.Stderr = &said
+	must(t, s.Start())
+	kill = func() {
+		_ = s.Process.Kill()
+		_ = s.Wait()
+	}
+	t.Cleanup(kill)
+	Await(t, "exporter serve to listen", func() (bool, error) {
+		address, _, _ = strings.Cut(regexp.MustCompile(`http://127.0.0.1:\d+/at/`).FindString(said.String()), "/at/")
+		return address != "", nil
+	})
+	return address, kill
 }
