@@ -39,6 +39,7 @@ type topics struct {
 	living  map[string]change.Change // by resource and name
 	clock   func() time.Time
 	history map[uint64][]string // what logged returns of each batch
+	upTo    map[uint64]int      // the number of the last change up to each batch
 }
 
 func newTopics(t *testing.T) *topics {
@@ -46,7 +47,7 @@ func newTopics(t *testing.T) *topics {
 }
 
 func newTopicsWith(t *testing.T, settings map[string]string) *topics {
-	w := &topics{t: t, cfg: newConfig(t, servers.SharedKafka(t)), living: map[string]change.Change{}, clock: time.Now, history: map[uint64][]string{}}
+	w := &topics{t: t, cfg: newConfig(t, servers.SharedKafka(t)), living: map[string]change.Change{}, clock: time.Now, history: map[uint64][]string{}, upTo: map[uint64]int{}}
 	w.cfg.Partitions, w.cfg.TopicConfig = 2, settings
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.cfg.Brokers...))
 	must(t, err)
@@ -60,7 +61,7 @@ func newTopicsWith(t *testing.T, settings map[string]string) *topics {
 func (w *topics) sibling(cluster string) *topics {
 	other := *w
 	other.cfg.Cluster, other.cfg.ClusterUID, other.batch, other.number = cluster, "uid of "+cluster, 0, 0
-	other.living, other.history = map[string]change.Change{}, map[uint64][]string{}
+	other.living, other.history, other.upTo = map[string]change.Change{}, map[uint64][]string{}, map[uint64]int{}
 	other.open(1)
 	return &other
 }
@@ -102,6 +103,7 @@ func (w *topics) write(epoch int64, n int) {
 			w.history[w.batch] = append(w.history[w.batch], textOf(w.batch, &c))
 			b.Positions = append(b.Positions, change.Position{Stream: c.Stream.ID(), ResourceVersion: c.ResourceVersion, Time: c.Time})
 		}
+		w.upTo[w.batch] = w.number
 		_, err := w.log.Write(w.t.Context(), b)
 		must(w.t, err)
 	}
