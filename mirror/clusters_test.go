@@ -89,7 +89,7 @@ func TestAMirrorHasAllClusters(t *testing.T) {
 			first.cfg.Delivery = tc.delivery
 			a, b := first.sibling("a"), first.sibling("b")
 			for i := range 150 {
-				if a.write(1, 1); i%2 == 0 {
+				if a.write(1, 1); i%10 == 9 {
 					b.write(1, 1)
 				}
 			}

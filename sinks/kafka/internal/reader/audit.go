@@ -2,7 +2,6 @@ package reader
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +18,11 @@ import (
 // AuditID returns the id of an audit record of the log.
 func AuditID(l *logread.Log, f *consumer.Record) (id audit.ID, ok bool) {
 	nobody := l.Envelope.AppendKey(nil, &change.Change{})
-	if l.Envelope.Cluster != "" && !bytes.HasPrefix(f.Key, bytes.TrimSuffix(nobody, []byte(`"","name":""}`))) {
+	own := bytes.TrimSuffix(nobody, []byte(`"","name":""}`))
+	if l.Envelope.Cluster == "" {
+		own = []byte(`{"cluster":"`)
+	}
+	if !bytes.HasPrefix(f.Key, own) {
 		return id, false
 	}
 	id, err := (&audit.Record{ID: f.Headers[change.HeaderAudit]}).Key()
@@ -66,6 +69,9 @@ func (r *Reader) auditsFrom(ctx context.Context, q audit.Query, firsts, ends map
 			},
 			Visit: func(f consumer.Record) error {
 				record, err := decodeAudit(&f)
+				if r.Envelope.Cluster == "" && json.Unmarshal(f.Key, &struct{ Cluster *string }{&record.Cluster}) != nil {
+					return nil // another program's
+				}
 				if err != nil || !selects(&q, record) {
 					return err
 				}
@@ -91,7 +97,7 @@ func decodeAudit(f *consumer.Record) (*audit.Record, error) {
 	err := change.CheckVersion(f.Headers[change.HeaderVersion])
 	record := &audit.Record{}
 	if err == nil {
-		err = cmp.Or(json.Unmarshal(f.Value, record), json.Unmarshal(f.Key, &struct{ Cluster *string }{&record.Cluster}))
+		err = json.Unmarshal(f.Value, record)
 	}
 	if err != nil {
 		err = fmt.Errorf("decode the audit record at offset %d: %w", f.Offset, err)
