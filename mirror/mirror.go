@@ -1,5 +1,5 @@
-// Package mirror follows a log in Kafka, with all its clusters, into an SQLite file, which answers questions in milliseconds. It is a consumer: it needs only
-// the right to read, and writes nothing but its file, which can be deleted at any time.
+// Package mirror follows a log in Kafka, with all its clusters, into an SQLite file, which answers questions in milliseconds. It is a
+// consumer: it needs only the right to read, and writes nothing but its file, which can be deleted at any time.
 package mirror
 
 import (

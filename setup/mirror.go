@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"kubecdc/config"
@@ -13,8 +14,8 @@ import (
 	"kubecdc/sinks/sqlite"
 )
 
-// OpenMirror opens the mirror of a log, which answers no question without reading all of it, and a reader of the mirror's file. The mirror
-// closes the log. The error is *fault.InUseError if another process has the file.
+// OpenMirror opens the mirror of a log, which answers no question without reading all of it, and a reader of the mirror's file. It removes
+// mirrors that nobody has filled for the length of the history. The mirror closes the log. The error is *fault.InUseError if another process has the file.
 func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config, cluster string, log *slog.Logger,
 	show func(what string, done, total int64)) (*mirror.Mirror, sinks.ReadCloser, error,
 ) {
@@ -22,7 +23,8 @@ func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config,
 	if err != nil {
 		return nil, nil, err
 	}
-	removeOldMirrors(ctx, settings, path)
+	others, _ := Mirrors(ctx, settings)
+	RemoveOldLogs(slices.DeleteFunc(others, func(l EmbeddedLog) bool { return l.Path == path || sqlitefile.IsOwned(l.Path) }), settings)
 	m, err := mirror.Open(ctx, from, mirror.Options{Path: path, History: time.Duration(settings.Sink.SQLiteHistory),
 		MaxBytes: int64(settings.Sink.SQLiteMaxSize), Logger: log, Show: show})
 	if err != nil {
@@ -34,16 +36,6 @@ func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config,
 		return nil, nil, err
 	}
 	return m, reader, nil
-}
-
-// removeOldMirrors removes other mirrors that nobody has filled for a week, as those of topics that are gone.
-func removeOldMirrors(ctx context.Context, settings *config.Config, own string) {
-	old, _ := Mirrors(ctx, settings)
-	for _, m := range old {
-		if m.Path != own && time.Since(m.Changed) > 7*24*time.Hour && !sqlitefile.IsOwned(m.Path) {
-			m.remove()
-		}
-	}
 }
 
 // mirrorLag is how far behind the log's end a mirror may be that is read in its place.

@@ -199,19 +199,13 @@ func RemoveOldLogs(others []EmbeddedLog, c *config.Config) (removed []string) {
 		if time.Since(l.Changed) < time.Duration(c.Sink.SQLiteHistory) {
 			continue
 		}
-		if l.remove() {
-			removed = append(removed, l.Path)
+		if os.Remove(l.Path) != nil {
+			continue
 		}
+		for _, end := range []string{"-wal", "-shm", ".lock"} {
+			_ = os.Remove(l.Path + end)
+		}
+		removed = append(removed, l.Path)
 	}
 	return removed
-}
-
-func (l *EmbeddedLog) remove() bool {
-	if os.Remove(l.Path) != nil {
-		return false
-	}
-	for _, end := range []string{"-wal", "-shm", ".lock"} {
-		_ = os.Remove(l.Path + end)
-	}
-	return true
 }

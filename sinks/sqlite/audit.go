@@ -178,16 +178,21 @@ func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
 	return n, cmp.Or(json.Unmarshal(rest, r), json.Unmarshal(requester, r))
 }
 
-// auditCoverage finds the first and the last id. Ids begin with the times.
+// auditCoverage finds the first and the last id of the cluster. Ids begin with the times.
 func (r *Reader) auditCoverage(ctx context.Context) (c audit.Coverage, err error) {
-	var first, last []byte
 	const query = `with its as (select r.id from log_resources r join log_clusters k on k.id = r.cluster and k.cluster = ?
-			where exists (select 1 from log_audit where resource = r.id))
-		select (select id from log_audit where resource in its order by id limit 1), (select id from log_audit where resource in its order by id desc limit 1)`
-	if err = r.file.DB().QueryRowContext(ctx, query, r.cluster).Scan(&first, &last); err == nil && first != nil {
+			where exists (select 1 from log_audit where resource = r.id)), -- the plus makes SQLite read in the order of the ids
+		audited as not materialized (select id from log_audit where +resource in its)
+		select (select id from audited order by id limit 1), (select id from audited order by id desc limit 1) from its limit 1`
+	err = each(ctx, r.db, query, []any{r.cluster}, func(rows *sql.Rows) error {
+		var first, last []byte
+		if err := rows.Scan(&first, &last); err != nil {
+			return err
+		}
 		c.Add(audit.ID(first))
 		c.Add(audit.ID(last))
-	}
+		return nil
+	})
 	return c, r.fail("find out of which time there are audit records", err)
 }
 

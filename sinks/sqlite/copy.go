@@ -106,11 +106,10 @@ func (c *Copy) moveTo(t *tx, name string) (err error) {
 // an object must come in their order.
 func (c *Copy) Lived(ctx context.Context, b *sinks.Copied) error {
 	return c.inTx(ctx, func(t *tx) error {
-		err := c.moveTo(t, b.Cluster)
-		var id, written int64
-		if err == nil {
-			id, written, err = next(t, b.Logged)
+		if err := c.moveTo(t, b.Cluster); err != nil {
+			return err
 		}
+		id, written, err := next(t, b.Logged)
 		if err == nil {
 			_, err = t.run(addBatch, id, 0, 0, 0, written, len(b.Changes), "[]") // without a slot
 		}

@@ -68,8 +68,8 @@ func compareMirror(t *testing.T, w *World) {
 	compareMirrored(t, w, 0)
 }
 
-// compareMirrored is compareMirror for one of several clusters, whose batches have the time of an earlier one of another cluster, if that is
-// later, by no more than a limit.
+// compareMirrored is compareMirror for one of several clusters. A batch in the mirror may have the time of another cluster's batch before it,
+// which is later by no more than a limit.
 func compareMirrored(t *testing.T, w *World, later time.Duration) {
 	t.Helper()
 	if w.Mirror == "" {
@@ -140,7 +140,7 @@ type logContent struct {
 	controls    []string
 	changes     map[string][]string // by object
 	resources   []string
-	times       []time.Time // of the batches
+	times       []time.Time // when the batches were written
 	first, last time.Time
 	moved       [][2]time.Time // from when to when the times of batches are moved
 }
@@ -319,6 +319,10 @@ func TestTopicsOfTwoClustersAreServed(t *testing.T) {
 				})
 			}
 		}
+		Await(t, "the other cluster's history from the mirror", func() (bool, error) {
+			out, err := Command(t, other.With("XDG_STATE_HOME", home), "state", "configmaps", "-A").CombinedOutput()
+			return err == nil && strings.Contains(string(out), "# from the mirror of the topics"), nil
+		})
 		if kill(); round < 1 {
 			must(t, exporters["/clusters/other"].Cmd.Process.Kill())
 			exporters["/clusters/other"].Wait(t)

@@ -30,17 +30,10 @@ func (r *Reader) ControlTopicID(ctx context.Context) (id string, err error) {
 // Beginning implements sinks.Copier.
 func (r *Reader) Beginning(ctx context.Context) (*sinks.Beginning, error) {
 	r = r.all
-	b := &sinks.Beginning{Lost: map[string]map[string]string{}}
+	b := &sinks.Beginning{}
 	topics, err := r.topics(ctx, nil)
-	var removed map[string]map[string]string
 	if err == nil {
-		removed, err = r.removed(ctx, topics)
-	}
-	for cluster, topics := range removed {
-		b.Lost[cluster] = map[string]string{}
-		for topic, what := range topics {
-			b.Lost[cluster][r.idsOf([]string{topic})[0]] = what
-		}
+		b.Lost, err = r.removed(ctx, topics)
 	}
 	var starts map[int]int64
 	if err == nil {

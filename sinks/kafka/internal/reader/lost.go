@@ -11,7 +11,7 @@ import (
 )
 
 // removed compares where the partitions of topics begin with the starts in control records. Every slot that has written to a
-// topic accounts for its starts once it has recorded what they cost its streams. It returns what was removed, by cluster and topic.
+// topic accounts for its starts once it has recorded what they cost its streams. It returns what was removed, by cluster and resource.
 func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[string]string, error) {
 	begins := map[string]map[int]int64{}
 	for _, topic := range topics {
@@ -28,16 +28,16 @@ func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[s
 		}
 	}
 	if len(begins) == 0 {
-		return nil, nil
+		return map[string]map[string]string{}, nil
 	}
-	clusters, err := r.startsBySlot(ctx)
+	slots, err := r.startsBySlot(ctx)
 	removed := map[string]map[string]string{}
-	for cluster, slots := range clusters {
-		removed[cluster] = map[string]string{}
+	for slot := range slots {
+		removed[slot.Cluster] = map[string]string{}
 		for topic, starts := range begins {
 			for _, p := range slices.Backward(slices.Sorted(maps.Keys(starts))) {
-				if starts[p] > accounted(slots, topic, p) {
-					removed[cluster][topic] = sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic)
+				if starts[p] > accounted(slots, slot.Cluster, topic, p) {
+					removed[slot.Cluster][r.idsOf([]string{topic})[0]] = sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic)
 				}
 			}
 		}
@@ -45,31 +45,26 @@ func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[s
 	return removed, err
 }
 
-// accounted returns the start of a partition that all slots account for that have written to the topic.
-func accounted(slots map[int]map[string]map[int]int64, topic string, partition int) (start int64) {
+// accounted returns the start of a partition that all slots of a cluster account for that have written to the topic.
+func accounted(slots map[sinks.SlotID]map[string]map[int]int64, cluster, topic string, partition int) (start int64) {
 	first := true
-	for _, topics := range slots {
-		if starts := topics[topic]; starts != nil && (first || starts[partition] < start) {
+	for slot, topics := range slots {
+		if starts := topics[topic]; slot.Cluster == cluster && starts != nil && (first || starts[partition] < start) {
 			start, first = starts[partition], false
 		}
 	}
 	return start
 }
 
-// startsBySlot returns for each cluster, slot, and topic that it has written to, the starts of the partitions that it accounts for. The
-// reader's own cluster is always among them.
-func (r *Reader) startsBySlot(ctx context.Context) (map[string]map[int]map[string]map[int]int64, error) {
-	clusters := map[string]map[int]map[string]map[int]int64{r.Envelope.Cluster: {}}
-	return clusters, r.controls(ctx, nil, func(c logread.Control) error {
-		slots := clusters[c.Cluster]
-		if slots == nil {
-			slots = map[int]map[string]map[int]int64{}
-			clusters[c.Cluster] = slots
+// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that it accounts for. A slot of
+// the reader's own cluster is always among them.
+func (r *Reader) startsBySlot(ctx context.Context) (map[sinks.SlotID]map[string]map[int]int64, error) {
+	slots := map[sinks.SlotID]map[string]map[int]int64{{Cluster: r.Envelope.Cluster}: nil}
+	return slots, r.controls(ctx, nil, func(c logread.Control) error {
+		if c.Type == change.ControlLayout || slots[c.SlotID()] == nil { // after a layout the slots have other streams
+			slots[c.SlotID()] = map[string]map[int]int64{}
 		}
-		if c.Type == change.ControlLayout || slots[c.Slot] == nil { // after a layout the slots have other streams
-			slots[c.Slot] = map[string]map[int]int64{}
-		}
-		known := slots[c.Slot]
+		known := slots[c.SlotID()]
 		for topic := range c.Ranges {
 			if known[topic] == nil {
 				known[topic] = map[int]int64{}

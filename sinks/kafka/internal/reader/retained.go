@@ -43,7 +43,7 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 		if err != nil {
 			return nil, fmt.Errorf("find out since when every change of %s is retained: %w", id, err)
 		}
-		all[id] = sinks.Retained{Since: since, Lost: removed[r.Envelope.Cluster][topic]}
+		all[id] = sinks.Retained{Since: since, Lost: removed[r.Envelope.Cluster][r.idsOf([]string{topic})[0]]}
 	}
 	return all, nil
 }
