@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -303,6 +304,7 @@ func TestTopicsOfTwoClustersAreServed(t *testing.T) {
 	exporters[""] = StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writers[""], Kinds)
 	home := t.TempDir()
+	unusedMirror(t, filepath.Join(home, "kubecdc", "gone.mirror"))
 	for round := range 3 {
 		address, kill := w.serveMirror(t, home)
 		if round < 2 {
@@ -342,6 +344,19 @@ func TestTopicsOfTwoClustersAreServed(t *testing.T) {
 		world.Mirror = files[0]
 		compareMirrored(t, world, time.Second)
 	}
+}
+
+// unusedMirror makes a mirror that nobody has filled for a year.
+func unusedMirror(t testing.TB, path string) {
+	t.Helper()
+	file, err := sqlitefile.Own(t.Context(), path)
+	must(t, err)
+	sink, err := sqlite.New(t.Context(), file, sqlite.Config{Cluster: "gone"})
+	must(t, err)
+	must(t, sink.WriteSchema(t.Context(), &sinks.Schema{Path: "api/v1", Document: []byte{0}}))
+	must(t, sink.Close())
+	file.Close()
+	must(t, os.Chtimes(path, time.Time{}, time.Now().AddDate(-1, 0, 0)))
 }
 
 // serveMirror starts exporter serve, and returns its address.
