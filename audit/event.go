@@ -117,7 +117,7 @@ func (e *event) verdict() verdict {
 	return wanted
 }
 
-// verbs are those that write.
+// verbs are the verbs of writes.
 var verbs = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 func (e *event) member(name string) any {
@@ -178,7 +178,7 @@ func (e *event) dryRun() bool {
 	return slices.Contains(e.query["dryRun"], "All") || e.annotation.how == "dry" || bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
 }
 
-// requester returns the user as whom the request acted.
+// requester returns the user whose rights the request used: the impersonated user, if there is one.
 func (e *event) requester() *requester {
 	if e.ImpersonatedUser.Username != "" {
 		return &e.ImpersonatedUser

@@ -200,7 +200,8 @@ func (b *batch) rest(passed, complete int64) (int64, error) {
 // streamed is how many bytes of lines are held before they are taken in.
 const streamed = 1 << 20
 
-// Stream takes in the lines of a stream, such as standard input, until it ends. It reads on once what it has read is durable.
+// Stream takes in the lines of a stream, such as standard input, until it ends. It continues once everything that it has read is
+// durable.
 func (i *Intake) Stream(ctx context.Context, from io.Reader, log *slog.Logger) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	var held []byte

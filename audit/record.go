@@ -32,7 +32,8 @@ type Record struct {
 	// VersionBegan belongs to a deletion in two steps, such as a Pod's without a grace period. The deletion found VersionBegan, made
 	// VersionBefore of it (with a grace period of 0 seconds), and removed that.
 	VersionBegan change.ResourceVersion `json:"versionBegan,omitempty"`
-	// Retried says that the API server has tried the write several times: VersionBefore is of the last attempt, but for few.
+	// Retried says that the API server has tried the write several times. Except in rare cases, VersionBefore is from the last
+	// attempt.
 	Retried bool   `json:"retried,omitempty"`
 	Effect  Effect `json:"effect,omitempty"`
 
@@ -45,7 +46,7 @@ type Record struct {
 
 	User         string              `json:"user,omitempty"`
 	Groups       []string            `json:"groups,omitempty"`
-	Impersonated string              `json:"impersonatedUser,omitempty"` // as whom User acted
+	Impersonated string              `json:"impersonatedUser,omitempty"` // the user that User impersonated
 	Extra        map[string][]string `json:"extra,omitempty"`
 	UserAgent    string              `json:"userAgent,omitempty"`
 	Addresses    []string            `json:"sourceIPs,omitempty"`
@@ -73,7 +74,7 @@ func (r *Record) Key() (id ID, err error) {
 	return id, err
 }
 
-// Who is as whom the request acted.
+// Who returns the impersonated user of the request, or else its user.
 func (r *Record) Who() string {
 	if r.Impersonated != "" {
 		return r.Impersonated

@@ -65,8 +65,8 @@ func (b *Batch) MalformedID(n int) string {
 
 // Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without offsets.
 // Two more facts of a topic have negative numbers in place of a partition. TopicID is a negative number that differs between two topics
-// of the same name, or 0 if the sink has none. StartOf a partition is where the partition begins, if not at 0. The log records which
-// offsets before it were removed.
+// of the same name, or 0 if the sink has none. StartOf a partition is the offset at which the partition begins, if that is not 0.
+// The log records which earlier offsets were removed.
 type Offsets map[string]map[int]int64
 
 // TopicID is in place of a partition. It is lower than all partitions.

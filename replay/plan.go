@@ -211,8 +211,8 @@ func (t *TopicPlan) count(l *sinks.Logged) {
 	}
 }
 
-// setNext sets the offsets at which a consumer goes on after the replay. An offset of a cut is the lowest at which a later record
-// can be. In a topic that only one slot writes to, Next is also after each record of the cut.
+// setNext sets the offsets at which a consumer goes on after the replay. An offset of a cut is the lowest that a later record can
+// have. If only one slot writes to a topic, the offset is also after every record of the cut.
 func (p *Plan) setNext(seen change.Offsets) {
 	p.Next = change.Offsets{}
 	for topic, partitions := range p.To.Cut.Offsets {

@@ -71,7 +71,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		byView = append([]string{crds}, ids...)
 	}
 	var v *view
-	for _, id := range byView { // the log of one may begin later than that of others
+	for _, id := range byView { // the log of one resource may begin later than the log of another
 		if v, err = s.allOf(ctx, q, id); err != nil {
 			return nil, err
 		}
@@ -166,7 +166,7 @@ func (all *views) unnamed(ctx context.Context, id string) (*served, error) {
 	return d, nil
 }
 
-// describe returns a resource of which only the names are known. Unless it is built in, its tables have names and ages.
+// describe returns a resource if only its names are known. Unless it is built in, its tables have names and ages.
 func describe(r change.APIResource) *served {
 	if b := builtin()[r.ID()]; b != nil {
 		return &served{APIResource: r, Columns: b.Columns, Fields: b.Fields, Parts: b.Parts}

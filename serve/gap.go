@@ -30,7 +30,7 @@ type heldGap struct {
 const (
 	retryGap    = time.Second // time after the last change until the log is searched for the end of a gap
 	mostHeld    = 20_000      // maximum number of changes
-	mostBytes   = 64 << 20    // maximum size of the held objects, of which the user's memory is a part
+	mostBytes   = 64 << 20    // maximum size of the held objects; it is a part of the user's memory
 	longestHeld = time.Minute // maximum time without the end of the gap
 )
 

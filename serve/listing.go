@@ -131,7 +131,7 @@ func (all *views) page(ctx context.Context, v *view, part query.Within, n int) (
 	return found, err
 }
 
-// work does what takes the processor and memory, of which users have shares.
+// work runs do, which takes CPU and memory, once the user's share allows it.
 func (all *views) work(ctx context.Context, do func() error) error {
 	user := web.SenderOf(ctx)
 	if err := all.pages.Acquire(ctx, user, 1); err != nil {

@@ -49,7 +49,7 @@ type views struct {
 	recent      *lru.Cache[viewID, *view]
 	reading     singleflight.Group
 	definitions definitions
-	kinds       sync.Map // *served of resources of which only objects tell the kind, by id
+	kinds       sync.Map // by id: *served of resources whose kind is known only from their objects
 	shared
 }
 

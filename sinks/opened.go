@@ -58,8 +58,8 @@ type State struct {
 	// Positions are each stream's newest. The position of a stream whose first list has not ended is empty.
 	Positions []change.Position
 	Records   int64 // about how many Fold will read
-	// Fold visits changes, of which each object's last one is its state. A change has the same fields as those of Recovered, and
-	// is valid until visit returns. Fold calls progress from time to time.
+	// Fold visits changes. The last change of each object is the object's state. A change has the same fields as the changes of
+	// Recovered, and is valid until visit returns. Fold calls progress from time to time.
 	Fold func(ctx context.Context, visit func(*change.Change) error, progress func(Progress)) (Progress, error)
 	// Lost is what the log has lost of these streams, or nil.
 	Lost *LostTailError

@@ -20,7 +20,8 @@ type BatchID struct {
 
 func BatchOf(slot int, epoch int64, batch uint64) BatchID { return BatchID{slot, epoch, batch} }
 
-// Point is a place, with a time for what the place does not tell. Clocks step back, and those of two slots differ.
+// Point is a place and a time. The time orders what the place can't order, although clocks step back, and the clocks of two slots
+// differ.
 type Point struct {
 	Place
 	Logged time.Time

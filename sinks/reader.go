@@ -147,7 +147,7 @@ type Logged struct {
 	Logged        time.Time // when its batch was written, or a moment earlier
 	Slot          int
 	Epoch         int64
-	Batch         uint64 // 0: a pruned batch, of which the log has the last states of objects
+	Batch         uint64 // 0: a pruned batch. The log still has the last states of its objects
 	DeadLetter    string // if not empty, After and perhaps Before are stubs, and the dead letter with this id has the record
 
 	// These are set by a sink whose log is records (Kafka).

@@ -167,10 +167,11 @@ func durationOf(text string) (ago time.Duration, ok bool) {
 	return ago, ok
 }
 
-// layouts are those of times after a date. A blank may stand for the T.
+// layouts are the layouts of a time after a date. A blank may stand for the T.
 var layouts = []string{"T15:04:05", "T15:04", "", "T15:04:05Z07:00", "T15:04Z07:00", "T15:04:05T-0700", "T15:04T-0700"}
 
-// parseTime reads a time. One without a zone is in that of now, and one without a date on its day: these are local.
+// parseTime reads a time. A time without a zone is in the zone of now. A time without a date is on the day of now. Both are
+// local.
 func parseTime(text string, now time.Time) (t time.Time, isLocal bool, err error) {
 	given, text := text, strings.ReplaceAll(text, " ", "T")
 	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {

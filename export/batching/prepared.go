@@ -79,7 +79,7 @@ func (p *Prepared) Follow(before *Prepared) {
 	}
 }
 
-// HasStubs reports whether the sink has written other states than those that the next batch follows.
+// HasStubs reports whether the sink has written stubs in place of states. The next batch must then follow the stubs.
 func (p *Prepared) HasStubs() bool {
 	return slices.ContainsFunc(p.All, func(o Object) bool {
 		return o.Written >= 0 && !IsSame(o.State, p.Changes[o.Written].After)

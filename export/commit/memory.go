@@ -32,7 +32,7 @@ type Memory interface {
 
 	// Before sets the state before of each object's first update or deletion in a batch, valid until the batch is released.
 	Before(ctx context.Context, p *batching.Prepared) error
-	// Write makes the batch durable. If there is a Following, the other methods may be called meanwhile.
+	// Write makes the batch durable. The other methods may be called during Write if the Memory has a Following.
 	Write(ctx context.Context, p *batching.Prepared) error
 }
 

@@ -205,7 +205,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *co
 	if err == nil {
 		until := time.Now().Add(spooling.After)
 		if s.pace.Slow > 0 {
-			until = time.Now() // the session that reads on forwards the spool, without a limit
+			until = time.Now() // the next session continues to read, and forwards the spool without a limit
 		}
 		err = spooling.NewForwarder(&s.Slot, s.spool, o, state.Epoch).Run(ctx, until)
 	}
@@ -229,7 +229,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *co
 	return o, nil
 }
 
-// removeSpool removes the session's spool, of which the sink and the checkpoint have all batches.
+// removeSpool removes the session's spool, once the sink and the checkpoint have all its batches.
 func (s *slot) removeSpool(last uint64) error {
 	sp := s.spool
 	s.spool = nil

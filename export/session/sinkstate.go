@@ -57,8 +57,8 @@ func failed(s sinkState, why error) sinkState {
 	return s
 }
 
-// follows returns the state if the inventory has all batches up to one. It is unknown if the log may have more than that and the
-// batch in doubt.
+// follows returns the state if the inventory has all batches up to one. The state is unknown if the log may have more than these
+// batches and the batch in doubt.
 func follows(s sinkState, seq uint64) sinkState {
 	switch s := s.(type) {
 	case settled:

@@ -153,7 +153,8 @@ var computed = map[string]Cell{
 	"crdVersions": crdVersions, "slicePorts": slicePorts, "migrated": migrated, "claimState": claimState,
 }
 
-// valuesAt returns the members of an object at a path, of which a list may have several. An item without the member is nil.
+// valuesAt returns the members of an object at a path. A path through a list has a member for each item, or nil if the item has
+// none.
 func valuesAt(v any, path string) (all []any) {
 	name, rest, more := strings.Cut(path, ".")
 	name, condition, isList := strings.Cut(name, "[")

@@ -60,7 +60,8 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	return err
 }
 
-// versions returns the version of the schema and that of this release. Without a table of migrations that may be read, has is 0.
+// versions returns the version of the schema in the database, and the version of this release. Without a table of migrations that
+// may be read, has is 0.
 func (o *Options) versions(ctx context.Context, conn *pgx.Conn) (has, known int, err error) {
 	if o.Migrations == nil { // the database alone is of interest
 		return 0, 0, nil

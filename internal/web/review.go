@@ -18,8 +18,9 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Reviews lets the API server decide, as it does for its own requests. A TokenReview returns the user whose token it is. A
-// SubjectAccessReview returns whether that user has the right to the resource, or to the path (nonResourceURLs in a ClusterRole).
+// Reviews lets the API server decide, as it does for its own requests. A TokenReview returns the user to whom the token belongs.
+// A SubjectAccessReview returns whether that user has the right to the resource, or to the path (nonResourceURLs in a
+// ClusterRole).
 type Reviews struct {
 	tokens, access, asClient rest.Interface // asClient has no credentials of its own
 	now                      func() time.Time

@@ -139,7 +139,7 @@ func (q *Requests) add(given *audit.Record) {
 	q.byName[o] = slices.Insert(named, i, r)
 }
 
-// Forget drops the records that were read before a time, of which a log that is followed has ever more.
+// Forget drops the records that were read before a time. Otherwise their number would grow while a log is followed.
 func (q *Requests) Forget(before time.Time) {
 	if q == nil || before.Sub(q.forgotten) < time.Minute {
 		return

@@ -33,7 +33,7 @@ type transition struct {
 	same            bool      // only the version differs
 	several         bool      // it may stand for several changes
 	stale           bool      // was may be older: an update after it may have been left out
-	unproven        bool      // it may stand for several since a request, or the log does not say whether it may
+	unproven        bool      // the log does not prove that it is a single change since a request
 	selected        bool      // the stream has selectors: updates move objects into and out of it
 }
 
@@ -224,8 +224,9 @@ func (t *transition) selectedBy(r *audit.Record) bool {
 	return true
 }
 
-// managed returns the requests whose field manager the object names. It returns all requests if the object names none of them, or for a
-// deletion. It also returns all for several changes, of which the last one may have changed no manager.
+// managed returns the requests whose field manager the object names. It returns all requests for a deletion, or if the object
+// names none of their managers. It also returns all if the transition stands for several changes, since the last one may have
+// changed no manager.
 func (t *transition) managed(requests []*audit.Record) (found []*audit.Record) {
 	for _, r := range requests {
 		program, _, _ := strings.Cut(r.UserAgent, "/") // the API server's default field manager

@@ -68,7 +68,8 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 	return ctx.Err()
 }
 
-// group reads batches by their keys. The limits of written let Postgres exclude other partitions when it plans.
+// group reads batches by their keys. The lower and upper limit of the column "written" let Postgres exclude other partitions when
+// it plans.
 func (s *scan) group(ctx context.Context, batches []storedBatch) error {
 	const from = ` from unnest($2::int[], $3::bigint[], $4::bigint[], $5::timestamptz[]) with ordinality
 			as g (slot, epoch, seq, written, n)

@@ -298,7 +298,8 @@ func (s *Spool) onlyCurrent(controls []change.Control, current *[]change.StreamI
 	return left
 }
 
-// PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.
+// PositionsAt returns the positions of the slot's streams after a batch of the spool, or after the batch before its first.
+// Streams that are left out have none.
 func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
 	all, err := s.Memory.PositionsAt(ctx, s.slot, seq)
 	for _, p := range s.start {
@@ -333,7 +334,7 @@ func (s *Spool) Close() {
 	s.file.Close()
 }
 
-// Remove removes the file, of which the sink has all batches.
+// Remove removes the file, once the sink has all its batches.
 func (s *Spool) Remove() (err error) {
 	s.Close()
 	return removeFiles(s.file.Path())

@@ -37,7 +37,7 @@ func (a *arrivals) restart(current time.Time) {
 	a.empty, a.since, a.settled = current, current, time.Now().Add(settling)
 }
 
-// line begins another line, of which the last read may have returned the beginning.
+// line begins another line. begun means that the last read has returned the beginning of the line.
 func (a *arrivals) line(begun bool) {
 	if a.first = (time.Time{}); begun {
 		a.first = a.since

@@ -59,7 +59,8 @@ type cluster struct {
 	newestSince time.Time
 }
 
-// Expect makes the client, and all made from it, use no answer of any other cluster than that whose namespace kube-system has the uid.
+// Expect names the expected cluster by the uid of its namespace kube-system. The client, and all made from it, then use no answer
+// of another cluster.
 func (c *Client) Expect(uid string) {
 	c.cluster.mu.Lock()
 	defer c.cluster.mu.Unlock()
@@ -212,8 +213,8 @@ func (c *Client) Strictly() *Client {
 	return &strict
 }
 
-// get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time (GOAWAY), so an
-// answer that nothing follows from, since a connection was made meanwhile, is asked for again.
+// get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time
+// (GOAWAY). If a connection was made during the request, its answer proves nothing, and get makes the request again.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
 	for try := 1; ; try++ {
 		body, from, err := c.ask(ctx, path, query, accept)
@@ -256,7 +257,7 @@ func saysNothing(answer error) bool {
 // KubeSystem is the path of the namespace whose uid identifies the cluster.
 const KubeSystem = "/api/v1/namespaces/kube-system"
 
-// checkTimeout limits a check with its tries, of which there are more only where the server has no time.
+// checkTimeout limits a check with its tries. A check needs more than one try only if the server has no time.
 const (
 	checkTimeout = 20 * time.Second
 	checkTries   = 4
@@ -279,7 +280,7 @@ func (c *Client) check() error {
 	}
 }
 
-// askAll reads one small document, of whatever cluster answers.
+// askAll reads one small document, from any cluster that answers.
 func (c *Client) askAll(ctx context.Context, path string) ([]byte, origin, error) {
 	body, from, err := c.ask(ctx, path, nil, acceptJSON)
 	if err != nil {

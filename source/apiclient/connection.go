@@ -60,8 +60,8 @@ func (s *checks) answered(c *Connection, asked time.Time) {
 	}
 }
 
-// Answered returns when the newest request was made that the API server has answered over the connection, or zero. What had
-// happened by then, and concerns a watch over it that was open, has come.
+// Answered returns the time of the newest request that the API server has answered over the connection, or zero. A watch that was
+// open on the connection has received everything that had happened by that time.
 func (c *Client) Answered(over *Connection) time.Time {
 	if over == nil {
 		return time.Time{}

@@ -50,7 +50,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// longestLine bounds a line of which the rest is passed. A longer one is taken for endless.
+// longestLine bounds a line whose rest is skipped. A longer line is taken for endless.
 const longestLine = 1 << 30
 
 // passLong passes the rest of a line, and returns its beginning.

@@ -135,8 +135,8 @@ type removals struct {
 	selected  map[string]change.Resource
 }
 
-// keep adds to the selection the resources that were selected before and are not known to be removed. doubts has, by resource id, why
-// each of these is still selected.
+// keep adds to the selection the resources that were selected before and are not known to be removed. doubts maps the id of each
+// such resource to the reason why it is still selected.
 func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {
 	doubts = map[string]error{}
 	shown := map[string]bool{}

@@ -280,7 +280,7 @@ func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 	return until
 }
 
-// Failed records that a request of the stream failed: until its next answer no other stream waits for it.
+// Failed records a failed request of the stream. No other stream waits for this one until its next answer.
 func (p *Participant) Failed() {
 	p.locked(func(*Coordinator) {
 		p.active = time.Time{}
@@ -335,7 +335,7 @@ func (p *Participant) Gains(gain float64) {
 	p.locked(func(*Coordinator) { p.move(func() { p.gain = gain }) })
 }
 
-// waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
+// waiting returns how many other recoveries gain from what this one reads. They have not read sizes yet, or still read them.
 func (p *Participant) waiting() (n int) {
 	p.locked(func(*Coordinator) {
 		n = len(p.resource.group.line)
@@ -348,7 +348,7 @@ func (p *Participant) waiting() (n int) {
 	return n
 }
 
-// allNamespaces returns the resource in all namespaces, of which the stream has one, or nil if the stream has them all.
+// allNamespaces returns the resource in all namespaces. It returns nil if the stream itself has all of them.
 func (p *Participant) allNamespaces() (w *shared) {
 	p.locked(func(c *Coordinator) {
 		if p.stream.Namespace == "" {

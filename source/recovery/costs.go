@@ -16,7 +16,7 @@ type costs struct {
 	bodied  float64 // each object of a list with bodies
 }
 
-// tuning is what decides which reads a recovery makes. It is that of production, except in tests that force a choice.
+// tuning decides which reads a recovery makes. Only tests that force a choice change it.
 type tuning struct {
 	costs      costs   // to begin with
 	given      bool    // the costs are not measured: a history in memory takes no time

@@ -6,7 +6,7 @@ import (
 	"kubecdc/change"
 )
 
-// group is the recoveries whose changes explain revisions for each other: those of one etcd, or those of one resource.
+// group is the recoveries whose changes explain revisions for each other: all of one etcd, or all of one resource.
 type group struct {
 	line            []*Participant // that run, the first one first (turns.go)
 	writes, lasting revisions      // what its resources wrote, in this round. lasting leaves out resources whose objects expire

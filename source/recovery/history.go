@@ -67,7 +67,7 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 }
 
 // ForWitness returns the history of another collection, without bodies. It does not wait for the end of a refusal, since the collection
-// need not be readable. Its requests are counted with those of h.
+// need not be readable. Its requests are counted with the requests of h.
 func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
 	other := NewExactReads(h.client, s, true, nil, false, h.limiter, nil)
 	other.requests, other.optional = h.requests, true

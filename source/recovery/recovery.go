@@ -91,7 +91,7 @@ type Gap struct {
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
 
-	tuning *tuning // nil: that of production
+	tuning *tuning // nil: the tuning of production
 }
 
 // Kind is what can happen to the objects of a collection. Its methods are what may be concluded from that.
@@ -175,7 +175,7 @@ type search struct {
 	bytes        atomic.Int64              // bytes of the bodies that are held
 
 	meter     *meter
-	watched   map[identity]bool // objects of which a past list matters also as the log has them
+	watched   map[identity]bool // objects for which a past list matters even if they are as in the log
 	sightings map[identity]*sighting
 	pastLists []pastList            // the lists that were read to their end
 	changes   map[string]*revisions // that lists show, by namespace; empty: in all
@@ -398,8 +398,8 @@ func (s *search) recordEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.ended = append(s.ended, l)
 }
 
-// explain records that an object was written at the revision, for other streams too. A revision that writes one writes no other one,
-// whatever expires.
+// explain records that an object was written at the revision, for other streams too. A revision that writes an object writes no
+// other object, even if objects expire.
 func (s *search) explain(revision uint64) {
 	if !s.Kind.Aggregated {
 		s.explained.own.add(revision)

@@ -139,7 +139,8 @@ func (s *search) dateByGrowth(ctx context.Context) error {
 	})
 }
 
-// readShared reads the stream's size at a revision, unless the whole resource shows that the stream's is as before.
+// readShared reads the stream's size at a revision. It need not do so if the size of all namespaces shows that the stream's size
+// has not changed.
 func (s *search) readShared(ctx context.Context, c *sizes, r uint64) error {
 	if w := s.shares(); w != nil {
 		n, ok, err := s.growth(ctx, w, r)

@@ -117,8 +117,9 @@ func (p *prover) correct(ctx context.Context) error {
 	return nil
 }
 
-// compareBodies compares objects of a list with what the checkpoint has of them at the same versions. It returns those that differ,
-// with the hash of the stored body. A stub differs by design. lacking gets those of which no body is stored.
+// compareBodies compares the bodies of listed objects with the bodies in the checkpoint at the same versions. It returns the
+// objects that differ, with the hash of the stored body. A stub differs by design. lacking gets the objects without a stored
+// body.
 func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed map[string]bodyHash,
 	lacking func(map[string]bodyHash) error) (differ map[string]bodyHash, err error) {
 	differ = map[string]bodyHash{}

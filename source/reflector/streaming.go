@@ -30,11 +30,11 @@ import (
 // A server without streaming lists refuses them, or sends no such bookmark. Then pages are read at once, and for half an hour no stream
 // of the process asks for a streaming list of that resource.
 
-// StreamingLists decides of which resources lists are read as streaming lists. The streams of a process share it.
+// StreamingLists decides for which resources lists are read as streaming lists. The streams of a process share it.
 type StreamingLists struct {
 	always bool
 	mu     sync.Mutex
-	since  map[string]time.Time // resources of which the server had none, and when
+	since  map[string]time.Time // resources for which the server had no streaming list, and when
 }
 
 // NewStreamingLists allows streaming lists of all resources, or only where they are faster and surely answered from a watch cache. They

@@ -163,7 +163,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		requester := t.requests.Who(l)
 		t.unmatched.Count(t.requests, l, requester)
 		if happened, _ := l.Happened(); t.clock == "happened" && happened.Before(t.begin.Time) || !t.selects(show, l, requester) {
-			return nil // changes since a time on the cluster's clock were also logged since then
+			return nil // what happened after --since was also logged after it
 		}
 		return visit(l, requester)
 	})

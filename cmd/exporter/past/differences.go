@@ -86,7 +86,7 @@ func withoutPrefix(parts []difference.Part) []difference.Part {
 	return []difference.Part{{Sign: '-', Text: "…" + old[named:]}, parts[1], {Sign: '+', Text: now[same:]}}
 }
 
-// withoutBeginning drops members from the beginning of a path, but for the last two: …[cart].image.
+// withoutBeginning drops members from the beginning of a path. It retains the last two: …[cart].image.
 func withoutBeginning(path string, width int) string {
 	var begins []int
 	for i, r := range path {
