@@ -34,7 +34,7 @@ type tailed struct {
 	info   os.FileInfo
 	offset int64  // up to where the events are durable
 	before []byte // what is there before the offset
-	named  bool   // it still has a name that is looked for
+	named  bool   // a path of the pattern still names this file
 }
 
 // NewFiles returns a reader of all files whose paths match a pattern (filepath.Match).

@@ -24,7 +24,8 @@ const (
 	// EndedRemoved: the resource was removed from the API, and the log has the deletion of each object. The position is
 	// forgotten: if the resource is served again, it is a new stream.
 	EndedRemoved Ended = "removed"
-	// EndedDeselected: the stream is not selected any more. Position and inventory are retained until it is selected again.
+	// EndedDeselected: the settings do not select the stream any more. Position and inventory are retained until it is selected
+	// again.
 	EndedDeselected Ended = "deselected"
 )
 
@@ -89,7 +90,7 @@ func (o Offsets) Merge(other Offsets) Offsets {
 	return o
 }
 
-// Has reports whether no offset is before that of another place.
+// Has reports whether every offset of another place has been reached here.
 func (o Offsets) Has(place Offsets) bool {
 	for topic, partitions := range place {
 		for p, offset := range partitions {

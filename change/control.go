@@ -90,7 +90,8 @@ type BatchEnd struct {
 	// Ranges are the first and last offset of the batch's records, by topic and partition.
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
 	// Starts are where partitions begin, by topic and partition, of topics from whose beginning records were removed. A gap record for
-	// each of the slot's streams says so, in this batch or an earlier one. It has none if the slot had written nothing there.
+	// each of the slot's streams says so, in this batch or an earlier one. Starts is empty if the slot had written nothing to
+	// these partitions.
 	Starts map[string]map[int]int64 `json:"starts,omitempty"`
 	// Spread is over how many partitions of a topic the keys are spread: of the topics that the owner has begun to write to.
 	Spread map[string]int `json:"spread,omitempty"`

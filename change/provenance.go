@@ -11,8 +11,8 @@ type Provenance struct {
 	Source TimeSource
 	// Managers are the field managers that made the change, with commas between. Empty: not known.
 	Managers []byte
-	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or
-	// nothing but what each update changes.
+	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or only
+	// the fields that every update changes.
 	Fields []byte
 }
 

@@ -103,7 +103,7 @@ type Registry struct {
 	CA           string `env:"KUBECDC_SCHEMA_REGISTRY_CA" help:"PEM file of the authorities to trust. Default: the system's." example:"/etc/kubecdc/registry-ca.crt"`
 }
 
-// DefaultListen is KUBECDC_LISTEN outside a Pod. Where another process has it, another port does.
+// DefaultListen is KUBECDC_LISTEN outside a Pod. If another process uses it, another port is chosen.
 const DefaultListen = "127.0.0.1:8080"
 
 // Checkpoint configures where progress is stored.

@@ -126,7 +126,7 @@ func (p *Plan) checkRetained(ctx context.Context, log sinks.Reader, incomplete b
 		return err
 	}
 	first, name := p.From.Time, "start"
-	if p.From.Cut == nil { // from its start the log has all that it has, but not the state at an end before that
+	if p.From.Cut == nil { // a replay from the start has everything in the log, but the log must still have the state at the end
 		first, name = p.To.Time, "end"
 	}
 	for _, resource := range slices.Sorted(maps.Keys(retained)) {

@@ -17,7 +17,7 @@ type Plan struct {
 	Verb     string         // kubectl's: create, replace or delete, or empty if nothing differs
 	Present  map[string]any // as a manifest has it, or nil
 	Manifest map[string]any // for create and replace
-	Left     []string       // paths that are not put back, since others set them
+	Left     []string       // paths that are not put back, since other programs set them
 }
 
 // Options is what the log and the settings know of other objects and of fields.

@@ -142,8 +142,8 @@ func (all *views) described(ctx context.Context, v *view, moment time.Time) (res
 	return found, all.custom(ctx, v, found)
 }
 
-// unnamed describes a resource by one of its objects. It returns nil if none lives. Topics, and so their mirror, have no list of
-// resources, and may have no CRDs.
+// unnamed describes a resource by one of its objects. It returns nil if no object lives. A log in topics, and so its mirror, has
+// no list of resources, and may lack the CRDs.
 func (all *views) unnamed(ctx context.Context, id string) (*served, error) {
 	if known, found := all.kinds.Load(id); found {
 		return known.(*served), nil

@@ -14,8 +14,8 @@ import (
 	"kubecdc/query"
 )
 
-// listing is the objects of a list. Its answer begins with its warnings, so all objects are read before. Those for which there is no memory are
-// then read again. A list with a limit ends there instead.
+// listing is the objects of a list. Its answer begins with its warnings, so all objects are read before. Objects that do not fit
+// in the memory are read again for the answer. A list with a limit ends before them instead.
 type listing struct {
 	view      *view
 	resource  *served

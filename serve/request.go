@@ -27,7 +27,7 @@ import (
 type request struct {
 	target timeline.Target // or the zero value for the end of the log
 	pinned bool            // the path names the moment
-	local  string          // which time the path's one stands for, if it has no zone or no date
+	local  string          // the complete time, if the time in the path has no zone or no date
 	path   string          // without the moment
 
 	group, version, plural string // plural is empty for discovery

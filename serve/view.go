@@ -55,9 +55,9 @@ type views struct {
 
 // shared is what the requests for all clusters share.
 type shared struct {
-	turns  *web.Shares // requests that ask the log what they need before they begin an answer have them
-	places *web.Shares // requests that wait for a view have them
-	pages  *web.Shares // pages that are being read or written have them
+	turns  *web.Shares // held by requests that query the log before they begin an answer
+	places *web.Shares // held by requests that wait for a view
+	pages  *web.Shares // held by pages that are being read or written
 	memory *web.Shares
 }
 

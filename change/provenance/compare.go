@@ -84,7 +84,8 @@ type member struct {
 	seen        bool
 }
 
-// lookup finds members by name. Usually each one comes after the one before. It makes an index once it has compared many.
+// lookup finds members by name. It expects the next member after the last one found, and makes an index once it has compared
+// many.
 type lookup struct {
 	all            []member
 	next, compared int

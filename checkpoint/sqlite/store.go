@@ -34,7 +34,7 @@ var (
 	_ checkpoint.Past  = (*Store)(nil)
 )
 
-// Open opens the file as its owner. It creates one that only this user can read, if there is none. It fails with
+// Open opens the file as its owner. If there is no file, it creates one that only this user can read. It fails with
 // *checkpoint.InUseError while another process owns the file.
 func Open(ctx context.Context, path string) (*Store, error) {
 	file, err := sqlitefile.Own(ctx, path)

@@ -62,8 +62,8 @@ func (p *Prepared) Find() {
 	}
 }
 
-// Follow sets the before-images that are the states after the batch before, while that is being written. They are copied, since its
-// memory is used again before this batch is durable.
+// Follow takes before-images from the states after the previous batch, while that is being written. It copies them, since the
+// memory of the previous batch is used again before this batch is durable.
 func (p *Prepared) Follow(before *Prepared) {
 	for i := range p.All {
 		o := &p.All[i]

@@ -8,9 +8,9 @@ import (
 	"kubecdc/redact"
 )
 
-// Filter decides which updates are not written to the log. An object's state in the log remains the last one that was written.
-// The inventory has that body, and the next change that is written has it as its before-image. But the inventory gets the version
-// of the update that was left out, so that the next session knows which version the API server has.
+// Filter decides which updates are not written to the log. The state of an object in the log remains the last written one. The
+// inventory has its body, which is the before-image of the next written change. But the inventory has the version of the update
+// that was left out, so that the next session knows which version the API server has.
 type Filter struct {
 	noUpdates bool
 	mask      func(stream change.StreamID) *redact.Mask // nil: all fields count

@@ -36,7 +36,7 @@ type Spool struct {
 	Bytes, MaxBytes int64
 	Batches         uint64 // number of batches that the sink does not have
 	Full            bool
-	Why             string // the sink does not take them; empty: it does
+	Why             string // why the sink does not take them, or empty if it does
 }
 
 type slot struct {

@@ -51,7 +51,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 	})
 }
 
-// refuseNewer is for those who only read. A schema without the table, or whose table they may not read, is taken as it is.
+// refuseNewer checks the schema's version for a process that only reads. It accepts a schema if the table of migrations is
+// missing or may not be read.
 func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	has, known, err := o.versions(ctx, conn)
 	if err == nil && has > known {

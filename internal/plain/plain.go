@@ -87,20 +87,20 @@ func (j jsonWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Fprintf does what fmt.Fprintf does, with each argument escaped that is not Own, and is no number.
+// Fprintf is fmt.Fprintf with escaped arguments. It escapes no argument that is Own or a number.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, escaped(args)...)
 }
 
-// Fprintln does what fmt.Fprintln does, with each argument escaped that is not Own.
+// Fprintln is fmt.Fprintln with escaped arguments, except arguments that are Own.
 func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, escaped(args)...) }
 
-// Appendf does what fmt.Appendf does, with each argument escaped that is not Own.
+// Appendf is fmt.Appendf with escaped arguments, except arguments that are Own.
 func Appendf(dst []byte, format string, args ...any) []byte {
 	return fmt.Appendf(dst, format, escaped(args)...)
 }
 
-// Sprintf does what fmt.Sprintf does, with each argument escaped that is not Own.
+// Sprintf is fmt.Sprintf with escaped arguments, except arguments that are Own.
 func Sprintf(format string, args ...any) Own { return Own(Appendf(nil, format, args...)) }
 
 func escaped(args []any) []any {

@@ -55,8 +55,8 @@ const (
 	patience    = "busy_timeout(60000)"
 )
 
-// Own opens the file as its owner, and makes one that only this user can read if there is none. While another process owns it, it
-// fails with *fault.InUseError. So an owner knows that no other one lives.
+// Own opens the file as its owner. If there is no file, it creates one that only this user can read. While another process owns
+// it, it fails with *fault.InUseError. So an owner knows that no other one lives.
 func Own(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -21,7 +21,8 @@ var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": 
 	"quota": "resourcequotas", "rc": "replicationcontrollers", "rs": "replicasets.apps", "sa": "serviceaccounts",
 	"sc": "storageclasses.storage.k8s.io", "sts": "statefulsets.apps", "svc": "services"}
 
-// Short returns the short name of a resource, as Like takes it: deploy. One without has its plural, which is the name alone.
+// Short returns the short name of a resource, as Like takes it: deploy. If a resource has no short name, Short returns its
+// plural, without the group.
 func Short(id string) string {
 	best, _, _ := strings.Cut(id, ".")
 	for name, long := range short {

@@ -12,8 +12,8 @@ import (
 // ErrCrowded says that the sender of a request, or the server, has too many of them.
 var ErrCrowded = errors.New("there are too many requests at once")
 
-// places bounds how many connections a server has, or requests. One above the bound ends one that is idle, or else one whose sender is not
-// known. No other ends: its sender is refused one more than its share.
+// places bounds how many connections a server has, or requests. A connection above the bound ends an idle one, or else one whose
+// sender is not known. It ends no other connection. A known sender can't get more than its share.
 type places struct {
 	most   int
 	shares *Shares // senders that are known have so many

@@ -109,7 +109,7 @@ func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, s
 	err := r.Changes(ctx, query, visit)
 	if errors.Is(err, sinks.ErrNotRetained) && query.After != nil {
 		query.After = nil
-		for _, d := range s.daters { // some may have been read before they were pruned
+		for _, d := range s.daters { // some changes may have been read before they were pruned
 			d.changes, d.older = nil, nil
 		}
 		err = r.Changes(ctx, query, visit)

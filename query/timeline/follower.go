@@ -206,8 +206,8 @@ func (s *Set) isBefore(target Target, cut *sinks.Cut) bool {
 	return true
 }
 
-// isPast reports whether the records that follow, up to the end, can't tell more about the target. So each stream has a position after it, or
-// no more positions.
+// isPast reports whether the rest of the log, up to the end, has nothing more about the target. Then each stream has a position
+// after the target, or has no more positions.
 func (s *Set) isPast(end *Set) bool {
 	isAfter := s.isAfterTarget
 	if s.Cut != nil {

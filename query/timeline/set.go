@@ -339,7 +339,8 @@ func (s *Set) addMark(st *Timeline, m Mark, epoch int64) {
 	}
 }
 
-// beginEra changes the places around a target that is a version. An earlier era has that version, or the new one may have it.
+// beginEra changes the places around a target that is a version. Either an earlier era has that version, or the new era may have
+// it.
 func (s *Set) beginEra(st *Timeline, m Mark) {
 	switch ended := len(st.eras) - 1; {
 	case s.target.Version == "" || s.isAfterTarget(m):
@@ -377,7 +378,7 @@ func (s *Set) timelineOf(id change.StreamID) *Timeline {
 	return s.streams[id]
 }
 
-// NoStream says that the log has no stream that could answer. That it has no objects proves nothing then.
+// NoStream says that the log has no stream that could answer. Then an answer without objects proves nothing.
 func (s *Set) NoStream(namespace string) string {
 	resources := "any resource"
 	if len(s.resources) > 0 {

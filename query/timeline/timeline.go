@@ -54,7 +54,7 @@ type nearTarget struct {
 }
 
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
-// Its first list has all objects. What happened to objects that only the era before had is unknown.
+// Its first list has all objects. It is unknown what happened to an object that only the previous era had.
 //
 // A restore of etcd begins an era, too. It inherits all objects, since its list is compared with them. The era before may have
 // used the same resourceVersions for other states.
@@ -119,7 +119,7 @@ type gap struct {
 	open  bool
 	era   int // in which it was recorded
 
-	isHole bool // the log has lost what it had of it
+	isHole bool // the gap is a hole: the log had the changes, and has lost them
 }
 
 // endsAfter reports whether the gap ends after a version.

@@ -75,7 +75,7 @@ func identityOf(l *sinks.Logged) identity {
 	return identity{change.ResourceOf(l.Stream.ID()).ID(), strings.Clone(l.Namespace), strings.Clone(l.Name)}
 }
 
-// transitionOf returns the transition of a change. If the log has no before-image, it uses what the change before has recorded.
+// transitionOf returns the transition of a change. If the log has no before-image, it uses what the previous change recorded.
 func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
 	t := &transition{op: l.Op, identity: o, uid: strings.Clone(l.UID), version: change.ResourceVersion(strings.Clone(string(l.ResourceVersion))),
 		now: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: l.Provenance.ManagerNames(),

@@ -24,9 +24,9 @@ import (
 
 var _ sinks.AuditLog = (*Sink)(nil)
 
-// auditLog writes the audit topic. It knows only records that it has read there, so their writer does not matter: each Write
-// first reads what has come since. If two replicas write the same event at the same moment, neither reads the other's record.
-// Then readers drop the repeat. It has a separate client, so a slot never waits for it.
+// auditLog writes the audit topic. It knows only records that it has read in the topic, whoever wrote them. So each Write first
+// reads the records that have come since the last one. If two replicas write the same event at the same moment, neither reads the
+// other's record. Then readers drop the repeat. It has a separate client, so a slot never waits for it.
 type auditLog struct {
 	sink   *Sink
 	client *cluster.Client

@@ -8,7 +8,7 @@ import (
 )
 
 // arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read. While the output takes
-// nothing, or the process does not run, events wait in buffers of the connection. Their time is then not the time at which they are
+// nothing, or the process does not run, events wait in buffers of the connection. So events may have arrived before they are
 // read.
 //
 // A read that has to wait returns what has just come, unless the process was stopped meanwhile. A read that need not wait returns what

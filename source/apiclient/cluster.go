@@ -22,8 +22,8 @@ import (
 // An answer shows its cluster by a header, the uid of the FlowSchema that applies to the request. kube-apiserver sets it in all
 // answers but 401 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics). The client knows a
 // FlowSchema's uid once it has come in one answer with the uid of namespace kube-system. The header is missing if priority and
-// fairness are off, or a proxy drops it. It is empty while an API server starts. It is unknown if another FlowSchema applies than
-// to that read.
+// fairness are off, or a proxy drops it. The header is empty while an API server starts. Its FlowSchema is unknown if the read of
+// the namespace had another one.
 //
 // Without a known FlowSchema the read of the namespace begins after the answer began: before, the address may have led elsewhere.
 // With HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes each request to a cluster of its

@@ -21,8 +21,8 @@ type Event struct {
 	Object Object
 	Line   []byte
 	Err    error // why the event can't be read (Line has it as it came), or a *NotEventError
-	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if that is
-	// not known.
+	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if that
+	// time is not known.
 	Since time.Time
 }
 

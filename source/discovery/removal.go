@@ -101,8 +101,9 @@ func names(err error, name string) bool {
 	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name == name
 }
 
-// listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.
-// Only a 404 in each version shows that it does not exist. A user who may list in some namespaces only gets a 403 elsewhere.
+// listed lists the collection itself, in a group that is served. The resource has no CRD, so it is built in, or belongs to an
+// aggregated server. Only a 404 in each version shows that it does not exist. A user who may list only some namespaces gets a 403
+// elsewhere.
 func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
 	namespace := ""
 	if r.Namespaced && len(d.Namespaces) > 0 {

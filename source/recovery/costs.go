@@ -7,11 +7,11 @@ import (
 
 // costs are what reads cost, in seconds: how much later a recovery ends for each read, while other recoveries run. The best read for its
 // time depends on the server, on the rate that the limiter allows and on the collection. So the costs are measured while the recovery
-// runs. They only decide what is read, never what is true.
+// runs. The costs affect only what is read, never the result.
 type costs struct {
 	read    float64 // one object
 	size    float64 // the collection's size
-	counted float64 // what each object adds to that, since etcd counts all of them: only before it is measured
+	counted float64 // what each object adds to size, since etcd counts every object. It is used until size is measured
 	named   float64 // each object of a list of names
 	bodied  float64 // each object of a list with bodies
 }

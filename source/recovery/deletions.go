@@ -44,7 +44,8 @@ func (s *search) findDeletions(ctx context.Context) error {
 
 type identity struct{ key, uid string }
 
-// transient adds an incarnation that was created and deleted in the gap. What the log has under its key is another one.
+// transient adds an incarnation that was created and deleted in the gap. The object that the log has under its key is another
+// incarnation.
 func (s *search) transient(key, uid string) *incarnation {
 	l := s.newIncarnation(key, uid)
 	for _, other := range s.incarnations[key] {

@@ -137,7 +137,7 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	return p.resource.group == q.resource.group
 }
 
-// overlapping returns the streams that may have an object in common with this one, which is among them.
+// overlapping returns the streams that may have an object in common with this one, including this one.
 func (p *Participant) overlapping() (all []*Participant) {
 	if p.stream.Namespace != "" {
 		return append(append(all, p.resource.spaces[""]...), p.resource.spaces[p.stream.Namespace]...)

@@ -33,7 +33,7 @@ type ExactReads struct {
 	names, full  *apiclient.Pace // the paces of lists of identities, and of lists with bodies
 	unreadable   atomic.Bool     // a revision was found that the server fails to read
 
-	// Failed is called after each request that failed, unless it is nil.
+	// Failed, if not nil, is called after each failed request.
 	Failed func()
 }
 

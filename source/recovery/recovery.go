@@ -79,7 +79,7 @@ type Gap struct {
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
-	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further ones are read again when they are emitted.
+	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further bodies are read again when they are emitted.
 
 	// Witnesses returns those resources that may explain revisions, and that may be asked, the busiest first. nil: there are
 	// none.
@@ -94,7 +94,7 @@ type Gap struct {
 	tuning *tuning // nil: the tuning of production
 }
 
-// Kind is what can happen to the objects of a collection. Its methods are what may be concluded from that.
+// Kind is what can happen to the objects of a collection. Its methods return what a recovery may conclude from it.
 type Kind struct {
 	Several    bool // a revision may delete several objects: they expire together, as Events, or somebody deletes a prefix in etcd
 	Aggregated bool // another API server keeps the objects: a revision may write several, and sizes are estimates
@@ -196,9 +196,9 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
-	doubtful     bool           // it was deleted at that revision or, with another object, before: that is compacted
+	doubtful     bool           // it was deleted at that revision, or earlier, at a compacted revision that also deleted another object
 	seen         []seenRevision // what past lists show of it, newest first
-	floor        uint64         // up to there past lists show that it did not change, or did not exist
+	floor        uint64         // past lists show that it did not change, or did not exist, up to this revision
 	walked       uint64         // up to there all of its revisions were found
 	lastSeen     uint64         // the last revision at which an object in ended exists,
 	firstMissing uint64         // and not at this one

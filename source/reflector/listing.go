@@ -35,7 +35,7 @@ import (
 type listing struct {
 	*Reflector
 	gap         *change.Gap            // the gap that the list closes, or nil for the first snapshot
-	pastVersion change.ResourceVersion // lists the collection as it was then, or empty: as it is now
+	pastVersion change.ResourceVersion // the version at which the collection is listed, or empty for its present state
 	lost        *change.Gap            // the gap that a present list closes if there is no list of that version any more
 	rewinds     bool                   // the server's history went back: older versions are emitted too
 	begun       bool

@@ -392,8 +392,8 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	return r.send(ctx, emitted, to(r.positionAfter(c.Op, version)))
 }
 
-// readAgain reads a state that the plan does not hold. The server may have compacted the revision that wrote it, and have later ones at
-// which the object has that state. An object that a selector selects may have left the collection in between.
+// readAgain reads a state that the plan does not hold. If the server has compacted the revision that wrote the state, it may
+// still have later revisions with the same state. An object that a selector selects may have left the collection in between.
 func readAgain(ctx context.Context, history recovery.History, c *recovery.Change) (body []byte, err error) {
 	version := change.VersionOf(c.Version)
 	for _, revision := range []uint64{c.Until, c.Version} {

@@ -110,7 +110,8 @@ func (r *Reflector) rewind(ctx context.Context, gap *change.Gap, reason string) 
 	return r.enter(l, "history went backwards: "+reason), nil
 }
 
-// tellRestore tells all streams that etcd was restored. What differs may be emitted only then: it is what shows the restore.
+// tellRestore tells all streams that etcd was restored. Changed objects may be emitted only after that, since they are what shows
+// the restore.
 func (r *Reflector) tellRestore(ctx context.Context) error {
 	r.forgetWrites()
 	if r.options.Restores == nil {

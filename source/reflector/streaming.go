@@ -64,8 +64,8 @@ func (s *StreamingLists) offered(resource string) bool {
 	return !refused || time.Since(since) > streamingRetry
 }
 
-// streams reports whether to read the list as a streaming list. One that was interrupted, or follows a restore of etcd, has objects that are
-// older than the log's newest: only pages tell what they are.
+// streams reports whether to read the list as a streaming list. After an interruption, or a restore of etcd, a list has objects
+// that are older than the log's newest. Only pages show what they are.
 func (l *listing) streams(ctx context.Context) bool {
 	s := l.options.Streaming
 	if s == nil || l.rewinds || l.ahead != "" || !s.offered(l.stream.Resource.ID()) {

@@ -45,7 +45,8 @@ func completeness(coverage []timeline.Coverage, missing []string, now, asked tim
 	return text + unknownEnd(coverage, now, asked)
 }
 
-// unknownEnd says which resources the log does not have up to what is asked for, if any. Then nobody writes it any more, or not of these.
+// unknownEnd names the resources that the log does not have up to the requested moment. Either nobody writes the log any more, or
+// nobody exports these resources.
 func unknownEnd(coverage []timeline.Coverage, now, asked time.Time) string {
 	var stale []timeline.Coverage
 	for _, c := range coverage {

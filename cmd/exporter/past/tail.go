@@ -154,7 +154,8 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, obj
 	}
 }
 
-// count counts the changes, without regard to who made them, and finds out which were read late. It returns since when they may have happened.
+// count counts the changes of all users, and finds out which were read late. It returns the earliest time at which they may have
+// happened.
 func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) (n int, happened time.Time, err error) {
 	counting := *t
 	counting.user, counting.requests = "", nil
