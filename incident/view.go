@@ -152,8 +152,8 @@ func AreConsequences(lines []difference.Line) bool {
 // consequences are resources that are made of others.
 var consequences = []string{"endpoints", "endpointslices.discovery.k8s.io"}
 
-// follows reports whether a change followed others by itself: one of a status, or of an object that another one controls. What a person may
-// have done to the latter does not.
+// follows reports whether a change followed others by itself: a change of a status, or of an object that another object controls.
+// It returns false if a person may have changed the controlled object.
 func follows(l *sinks.Logged, e *query.Event, lines []difference.Line, own *owner) bool {
 	consequent := l.Op == change.Update && e.Before != nil && AreConsequences(lines)
 	return consequent || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)

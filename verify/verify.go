@@ -170,7 +170,7 @@ func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Res
 	return again, nil
 }
 
-// listTries is how often a list is tried that expires between two pages.
+// listTries is how often a list is tried at most, if it expires between two pages.
 const listTries = 3
 
 func compareAgain(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (r *Result, err error) {

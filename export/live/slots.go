@@ -44,8 +44,8 @@ type slot struct {
 	fill func() Fill // nil: there is no session
 }
 
-// slot returns a slot of the layout. For a slot of another layout, as while the layout changes, it returns one that is not shown.
-// The caller holds the lock.
+// slot returns a slot of the layout. While the layout changes, a slot may belong to another layout. For such a slot it returns a
+// new one, which is not shown. The caller holds the lock.
 func (e *Exporter) slot(number int) *slot {
 	if s := e.slots[number]; s != nil {
 		return s

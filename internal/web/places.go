@@ -53,7 +53,8 @@ func (all *places) enter(address string, end func()) *place {
 	return p
 }
 
-// lastOf returns the place that can best be missed: without a request, from the address with most places, and the oldest of these.
+// lastOf returns the place to end first. It prefers a place without a request, then the address with most places, then the oldest
+// place.
 func (all *places) lastOf(except *place) (last *place) {
 	unknown := map[string]int{}
 	for p := range all.open {
