@@ -287,7 +287,8 @@ func remainder(v change.ResourceVersion) (n int) {
 }
 
 // annotation is what the policy says: "UID old VERSION" if the object becomes another one, or "UID end VERSION" if it is deleted at
-// once, without a grace period. "UID maybe VERSION" says that neither is certain. "UID new NAME" and "UID dry" are the others.
+// once, without a grace period. "UID maybe VERSION" says that neither is certain. The other forms are "UID new NAME" and "UID
+// dry".
 type annotation struct {
 	uid, how, rest string
 	versions       int    // that the attempts found

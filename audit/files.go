@@ -16,7 +16,7 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// pollEvery is how often files are polled, and how long it takes until what could not be written is read again.
+// pollEvery is how often files are polled. After a failed write, the same lines are read again after that time.
 const pollEvery = time.Second
 
 // Files reads files with an event a line, as kube-apiserver and log shippers write them, while they grow and are rotated. Nothing is
@@ -122,8 +122,8 @@ func (f *Files) found(path string) error {
 	return nil
 }
 
-// read takes the lines that have been added. A file that has become shorter was emptied, and is read from its beginning. So is a file
-// that has other lines before the offset, since it was filled again at once.
+// read takes the lines that have been added. A file that has become shorter was emptied, and is read from its beginning. A file
+// with other lines before the offset was emptied and filled again, so it is read from its beginning, too.
 func (t *tailed) read(ctx context.Context, i *Intake) error {
 	info, err := t.Stat()
 	if err != nil {

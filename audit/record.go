@@ -52,10 +52,10 @@ type Record struct {
 	Addresses    []string            `json:"sourceIPs,omitempty"`
 }
 
-// Effect is what the policy has seen a request do to its object.
+// Effect is the effect of a request on its object, as the policy saw it.
 type Effect string
 
-// The effects. An empty one is not known.
+// The effects. An empty effect is unknown.
 const (
 	Wrote   Effect = "wrote"   // its success is a new version
 	Idle    Effect = "idle"    // the object did not change: a success is a new version only if it is stored in another form
@@ -100,7 +100,7 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC()
 }
 
-// Coverage is the time from the first to the last request of which a log has an event. Events may arrive later than that.
+// Coverage is the time from the first to the last request whose event is in the log. Events of that time may still arrive.
 type Coverage struct {
 	Since time.Time // when the API server received the first request, or zero if there is none
 	Last  time.Time // when it received the last one

@@ -29,9 +29,9 @@ const (
 	// A stream was read late: what this batch has of it happened between SinceMs and TimeMs, where it does not tell its own time. At SinceMs
 	// the stream was last known to be complete.
 	ControlBehind ControlType = "behind"
-	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all that had
-	// come. So with this batch the log has all of their changes up to then. Streams is left out if it is the same as in the record
-	// before, of this owner.
+	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all
+	// events. So with this batch the log has all changes of these streams up to TimeMs. Streams is left out if it is the same as
+	// in this owner's previous record.
 	ControlCurrent ControlType = "current"
 	// A stream was compared with the API server at ResourceVersion, object by object or by digest. Proof has the result.
 	ControlProof ControlType = "proof"

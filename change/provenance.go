@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Provenance is what an object tells of its change. A sink may refer to it until the batch is written.
+// Provenance is what an object records about its own change. A sink may refer to it until the batch is written.
 type Provenance struct {
 	Time   time.Time // when the change happened; zero: the object does not tell
 	Source TimeSource

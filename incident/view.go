@@ -1,5 +1,5 @@
 // Package incident is what happened in a part of a log, for people who have an incident. It has the changes of specs and data with who made
-// them. What followed by itself is folded. It knows no terminal.
+// them. Changes that followed by themselves are folded. It knows no terminal.
 package incident
 
 import (
@@ -234,7 +234,8 @@ func (e *Entry) place() int {
 	return 1
 }
 
-// compare orders entries by time. What was done comes before what followed in the same second, since objects have no finer times.
+// compare orders entries by time. Within one second, the actions of people come before the changes that followed, since objects
+// have no finer times.
 func (e *Entry) compare(other *Entry) int {
 	isFold := func(e *Entry) int { return map[bool]int{true: 1}[e.Fold != nil] }
 	order := cmp.Or(cmp.Compare(e.place(), other.place()), e.order.Compare(other.order), isFold(e)-isFold(other))

@@ -33,7 +33,7 @@ type Page struct {
 	Missing []string // all that the page may lack, or empty if it is complete
 }
 
-// OpenPages finds out what a log can tell of one resource at a moment. known is what its follower says about the moment.
+// OpenPages finds out what a log can answer about one resource at a moment. known is what its follower says about the moment.
 func OpenPages(ctx context.Context, follower *timeline.Follower, known *timeline.Set, q Question, moment timeline.Target) (*Pages, error) {
 	log := follower.Log
 	f, state, err := newStateReader(ctx, log, known, follower.Moment, q, moment)

@@ -30,8 +30,8 @@ type Options struct {
 // Owner is an owner that an object names.
 type Owner struct{ APIVersion, Kind, Name string }
 
-// NewPlan compares an object's state then with its state now. Each is nil if there was none. It returns an error if the log has not all of the
-// state then.
+// NewPlan compares an object's past state with its present state. A state is nil if the object did not exist. It returns an error
+// if the log lacks a part of the past state.
 func NewPlan(resource string, then, now *query.Object, o Options) (*Plan, error) {
 	switch {
 	case then == nil && now == nil:

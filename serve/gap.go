@@ -65,8 +65,8 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 	return true, nil
 }
 
-// release writes the changes of a gap, if it has ended. That is so if ended is true, or if the log already had all of them at the last
-// call.
+// release writes the changes of a gap, if it has ended. A gap has ended if ended is true, or if the log already had all of its
+// changes at the last call.
 func (w *watcher) release(ctx context.Context, ended bool) error {
 	if len(w.held.changes) == 0 {
 		return nil

@@ -2,7 +2,7 @@ package sinks
 
 import "time"
 
-// Place is a place in the log, between two batches of each slot. It has the last batch before it, by slot.
+// Place is a place in the log, between two batches of each slot. It maps each slot to the slot's last batch before the place.
 type Place map[int]uint64
 
 // Has reports whether a batch is before the place. That is unknown for a slot that the place leaves out.

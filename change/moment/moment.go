@@ -1,5 +1,5 @@
-// Package moment is how users write a point of the past: one grammar for all commands, with one help text and one error. What a
-// moment stands for in a log, query and replay know.
+// Package moment is how users write a point of the past: one grammar for all commands, with one help text and one error. The
+// packages query and replay know what a moment stands for in a log.
 package moment
 
 import (

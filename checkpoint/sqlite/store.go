@@ -19,8 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store is a checkpoint.Store in a file that one process owns. Others share it with that process. The owner knows that no other
-// owner lives, and ends all leases.
+// Store is a checkpoint.Store in a file that one process owns. Other processes share the file with the owner. The owner knows
+// that no other owner lives, and ends all leases.
 type Store struct {
 	tables.Store
 	file     *sqlitefile.File

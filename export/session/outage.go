@@ -92,7 +92,7 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *com
 	return spooling.New(ctx, &s.Slot, &s.pace, s.spool, state, s.inventory.Stored(state), to, why)
 }
 
-// openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
+// openSpool opens the spool of a slot. It returns nil if there is no usable spool. An unusable spool is set aside.
 func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spool.Spool, error) {
 	if !s.Parts.Spools.Has(s.Number) {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// Own is text of the program itself, with line ends and colours that are meant. What is printed of others within it was escaped
-// when it was made.
+// Own is text of the program itself, with line ends and colours that are meant. Text of other origin within it was escaped when
+// the Own was made.
 type Own string
 
 // Escape returns the text on one line, with an escape for each character that is not printed as itself. These are control characters,

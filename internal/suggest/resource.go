@@ -36,8 +36,8 @@ func Short(id string) string {
 // version is how kubectl tells a version from a group, in deployments.v1.apps.
 var version = regexp.MustCompile(`^v[1-9][0-9a-z]*(\.|$)`)
 
-// Like returns the resources that a name stands for, as kubectl takes it: a plural, singular or short name, alone or with a group. One
-// with that name and no group comes before those of other groups.
+// Like returns the resources that a name stands for, as kubectl takes it: a plural, singular or short name, alone or with a
+// group. A resource with that name and no group comes before resources of other groups.
 func Like(name string, known []string) (ids []string) {
 	if slices.Contains(known, name) {
 		return []string{name}

@@ -71,7 +71,7 @@ func (all *places) lastOf(except *place) (last *place) {
 	return last
 }
 
-// set sets the number of requests. Their sender is not known then.
+// set sets the number of requests, and forgets their sender.
 func (p *place) set(requests int) {
 	p.all.events++
 	p.requests, p.since = requests, p.all.events

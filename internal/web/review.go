@@ -59,8 +59,8 @@ type refusal struct {
 	time time.Time
 }
 
-// An answer is used for these times. While the API server does not answer, one that allowed is used for longer, since metrics are
-// needed most then.
+// An answer is used for these times. While the API server does not answer, an answer that allowed access is used for longer,
+// since people need metrics most at that time.
 const (
 	allowedFor       = time.Minute
 	refusedFor       = 5 * time.Second

@@ -1,5 +1,6 @@
-// Package timeline finds what the control records of a log tell of its streams. That is up to where the changes are complete, which
-// gaps there are, and when a stream was read late. So it knows whether a change happened by a moment. It knows no object's state.
+// Package timeline finds what the control records of a log tell of its streams. It finds up to where the changes are complete,
+// which gaps there are, and when a stream was read late. So it knows whether a change happened by a moment. It knows no object's
+// state.
 package timeline
 
 import (
@@ -34,7 +35,7 @@ type Set struct {
 	earliest, latest time.Time
 }
 
-// current is which streams of a slot its owner read live, by its last record.
+// current has the streams that a slot's owner read live, by the owner's last record.
 type current struct {
 	epoch   int64
 	streams []change.StreamID
@@ -182,8 +183,8 @@ func (s *Set) SafePosition() (first Mark) {
 	return first
 }
 
-// needsAll reports whether each position of a span of batches is needed. That is so near the target, for a stream's first
-// position, and for a position that ends a gap. In other spans the last position of each stream is enough.
+// needsAll reports whether each position of a span of batches is needed. Positions are needed near the target, and if they are a
+// stream's first position or end a gap. In other spans the last position of each stream is enough.
 func (s *Set) needsAll(span *sinks.Span) bool {
 	s.include(span.Earliest)
 	t := s.target

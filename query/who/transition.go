@@ -39,8 +39,8 @@ type transition struct {
 
 type identity struct{ resource, namespace, name string }
 
-// marks is what decides which requests can change an object. The last two are a Pod's: it has a node, and it is disrupted, as by
-// an eviction.
+// marks decide which requests can change an object. The last two concern a Pod: it has a node, and it is disrupted, for example
+// by an eviction.
 type marks struct{ deleting, finalizers, bound, disrupted bool }
 
 func marksOf(body []byte) marks {
@@ -60,7 +60,7 @@ func sameBut(before, after []byte, oldVersion, newVersion change.ResourceVersion
 
 func hasItems(list []byte) bool { return len(bytes.TrimSpace(list)) > len("[]") }
 
-// last is what a change of an object records for the next one.
+// last is what a change of an object records for the next change of the object.
 type last struct {
 	uid      string
 	version  change.ResourceVersion

@@ -174,7 +174,7 @@ func (a *auditLog) read(ctx context.Context) error {
 	return nil
 }
 
-// remembered is how many of the last records are known to be there.
+// remembered is the number of last records that the auditLog remembers.
 const remembered = 200_000
 
 // recent is the set of the ids that were added last.

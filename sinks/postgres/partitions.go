@@ -14,7 +14,7 @@ import (
 
 const day = 24 * time.Hour
 
-// days is how many days a partition covers. So a change is dropped late by less than that, and no query reads many partitions.
+// days is how many days a partition covers. So a change is dropped at most so many days late, and no query reads many partitions.
 func (s *Sink) days() int {
 	switch {
 	case s.history <= 14*day:

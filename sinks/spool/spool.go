@@ -40,7 +40,7 @@ var ErrUnusable = errors.New("the spool is not what follows the log")
 
 func (f *Folder) file(slot int) string { return filepath.Join(f.Path, fmt.Sprintf("slot-%d.db", slot)) }
 
-// Has reports whether the slot has a file. An empty one is what an earlier release could not finish.
+// Has reports whether the slot has a file. An empty file is one that an earlier release could not finish.
 func (f *Folder) Has(slot int) bool {
 	info, err := os.Stat(f.file(slot))
 	return err == nil && info.Size() > 0

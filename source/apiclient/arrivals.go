@@ -11,8 +11,8 @@ import (
 // nothing, or the process does not run, events wait in buffers of the connection. So events may have arrived before they are
 // read.
 //
-// A read that has to wait returns what has just come, unless the process was stopped meanwhile. A read that need not wait returns what
-// came after the buffer was last seen to be empty.
+// A read that has to wait returns bytes that have just come, unless the process was stopped during the read. A read that need not
+// wait returns bytes that came after the buffer was last seen to be empty.
 type arrivals struct {
 	from        io.Reader
 	multiplexed bool      // a short read then shows that the buffer is empty, else only a read that waits does

@@ -45,7 +45,7 @@ func (e *OtherClusterError) Error() string {
 		"or give the other one a KUBECDC_CLUSTER and a log of its own", e.Host, e.Here, e.Known)
 }
 
-// cluster is which cluster a client reads, and all that are made from it.
+// cluster is the cluster that a client reads. All clients that are made from it share the cluster.
 type cluster struct {
 	mu    sync.Mutex
 	uid   string             // the uid of namespace kube-system, or empty if it is not known and nothing is compared

@@ -87,8 +87,8 @@ func (s *search) walkDated(ctx context.Context, l *incarnation) error {
 	return err
 }
 
-// left takes the only revision that is left for the deletion of an incarnation that is missing at hi. What is between them is
-// explained: if the incarnation exists after all, it was deleted there, together with another object.
+// left takes the only remaining revision for the deletion of an incarnation that is missing at hi. All revisions between them are
+// explained. If the incarnation exists at that revision after all, a later one deleted it together with another object.
 func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
 	if !s.Kind.deletesOne() || hi == revision {
 		return revision, nil
@@ -100,8 +100,8 @@ func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) 
 	return revision, err
 }
 
-// bound bounds where the incarnation was deleted by what is known of others under its key by now. It reports whether one of them
-// is the same.
+// bound bounds the incarnation's deletion by the other incarnations that are now known under its key. It reports whether one of
+// them is the same.
 func (s *search) bound(l *incarnation) (found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ const largeBody, largeAtOnce = 64 << 10, 4
 // in a version of its resource that the server does not know any more.
 var errUnreadable = errors.New("the server can't read its collection as it was at a revision")
 
-// IsLost reports that the collection can't be read any more as it was at a revision.
+// IsLost reports that the collection's state at a revision can't be read any more.
 func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, errUnreadable) }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API

@@ -21,8 +21,8 @@ type bodyHash struct {
 }
 
 // contents compares, with each proof, the bodies of a part of the collection. It expects that the API server has the checkpoint's
-// bodies, which were emitted last, at the same versions. A difference is no alarm, since an API server of another release, or a CRD with
-// another default, reads old objects otherwise. Such an object is emitted again (corrections).
+// bodies, which were emitted last, at the same versions. A difference is no alarm, since an API server of another release, or a
+// CRD with another default, returns other contents for old objects. Such an object is emitted again (corrections).
 //
 // While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound proofs.
 type contents struct {
@@ -63,7 +63,8 @@ func (c *contents) begin(ctx context.Context, m moment) func(apiclient.ListOptio
 	}
 }
 
-// page compares the bodies of a page, which a proof has read by these options. What can't be read is compared by another proof.
+// page compares the bodies of a page, which a proof has read by these options. Pages that can't be read are compared by another
+// proof.
 func (c *contents) page(ctx context.Context, m *moment, o apiclient.ListOptions) {
 	o.MetadataOnly = false
 	listed := map[string]bodyHash{}
@@ -169,8 +170,8 @@ func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from
 	return err
 }
 
-// corrections are objects that the log has otherwise than the API server at the same version. They are emitted as inferred updates,
-// after a gap record with the reason.
+// corrections are objects whose contents in the log and on the API server differ at the same version. They are emitted as
+// inferred updates, after a gap record with the reason.
 type corrections struct {
 	*Reflector
 	cause, reason string

@@ -112,7 +112,7 @@ func (r *recovering) record(f *found, took time.Duration) {
 	f.gap, r.found = g, f
 }
 
-// found is what was found, and how far it was emitted.
+// found has the changes that were found, and how far they were emitted.
 type found struct {
 	version    change.ResourceVersion // its end
 	history    *recovery.ExactReads   // nil: nothing was written in it

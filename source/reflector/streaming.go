@@ -232,8 +232,8 @@ func (l *listing) fallsBack(err error) bool {
 }
 
 // goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout is too long: for Events, or
-// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it. So
-// does a list in gzip, since an ordinary watch is not compressed (apiclient).
+// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it.
+// A list in gzip needs a new watch, too, since an ordinary watch is not compressed (apiclient).
 func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (state, error) {
 	w, r := next.(*watching), l.stream.Resource
 	often := l.options.Watermark > 0 && l.options.Watermark < time.Minute

@@ -253,7 +253,8 @@ func (t *changes) useLate(c *cobra.Command) {
 	t.events.ReadLate, t.requests.ReadLate = t.late.Has, t.late.Has
 }
 
-// forgetAfter is how long audit events are held for changes to come: a stream whose network has failed is read again by then.
+// forgetAfter is how long audit events are held for changes that are read later. A stream whose network has failed is read again
+// within that time.
 const forgetAfter = 15 * time.Minute
 
 // refresh reads new audit events, at most once per second, and the control records of a new owner.

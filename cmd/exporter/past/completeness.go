@@ -12,8 +12,8 @@ import (
 	"kubecdc/query/timeline"
 )
 
-// completeness says in words how far an answer is complete, for its last line. What is asked for ends at a time, or at a version if asked is
-// zero.
+// completeness says in words how far an answer is complete, for its last line. The question ends at the time asked, or at a
+// version if asked is zero.
 func completeness(coverage []timeline.Coverage, missing []string, now, asked time.Time) string {
 	if len(missing) > 0 {
 		text, named := doubt(coverage, missing, now)

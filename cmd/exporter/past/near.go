@@ -38,7 +38,7 @@ func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, cover
 }
 
 // checkKnown returns an error if the log has never had an object or the namespace that a question names. answered are the objects of the
-// answer, by resource and name. Else an answer with nothing about a wrong name would read as if nothing had happened.
+// answer, by resource and name. Without this error, an empty answer for a wrong name would mean that nothing has happened.
 func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, answered map[string]bool) error {
 	if len(answered) > 0 && len(objects.Names) < 2 {
 		return nil

@@ -53,8 +53,8 @@ var verdicts = map[kafka.Error]Verdict{
 	kafka.NotCoordinatorForGroup:       Refresh,
 	kafka.ConcurrentTransactions:       Retry,
 
-	// There is a newer producer epoch. Either a newer producer of the transactional id has it, or the coordinator itself. That
-	// has then aborted a transaction that was open for longer than its timeout.
+	// There is a newer producer epoch. Either a newer producer of the transactional id has it, or the coordinator itself. The
+	// coordinator takes it when it aborts a transaction that was open for longer than its timeout.
 	kafka.ProducerFenced:       Fenced, // says the coordinator
 	kafka.InvalidProducerEpoch: Fenced, // says a partition's leader, or an older coordinator
 

@@ -107,7 +107,8 @@ func (p *Producer) Protocol() (n int, why string) {
 	return 1, p.lacking
 }
 
-// Add adds partitions to the transaction, and begins it. By protocol 2 Produce does so. The error may be a DeniedTopics.
+// Add adds partitions to the transaction, and begins it. With protocol 2 Produce adds them on the broker. The error may be a
+// DeniedTopics.
 func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	if p.Idempotent || len(partitions) == 0 {
 		return nil

@@ -52,8 +52,8 @@ func (d *Doubts) Add(slot int, partitions []*producer.Partition) {
 	}
 }
 
-// addOwn adds a batch of the slot. Its last record in a partition may be the last one that the checkpoint knows there. Whether
-// the process that wrote the record got an answer that left a doubt is unknown. So is what others have written since.
+// addOwn adds a batch of the slot. Its last record in a partition may be the last one that the checkpoint knows there. It is
+// unknown whether the process that wrote the record got an answer that left a doubt, and what others have written since.
 func (d *Doubts) addOwn(c logread.Control, known change.Offsets) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
