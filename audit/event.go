@@ -262,16 +262,17 @@ func text(object []byte, member string) string {
 	return short(text)
 }
 
-// Annotation is how the names of the policy's annotations begin, after the name of the policy. There are as many as a policy may have,
-// since the API server retains the first value of each. If it tries a write again, upon a newer version, that version has another
-// remainder by one of the moduli. So it has an annotation of its own.
+// Annotation begins the names of the policy's annotations, after the name of the policy. The policy uses as many annotations as
+// it may have, since the API server retains only the first value of each. If the API server tries a write again on a newer
+// version, that version has another remainder by one of the moduli. So the second try has another annotation.
 const Annotation = "kubecdc-object"
 
 // Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the same sum
 // make that rarer.
 var Moduli = []int{3, 4, 5, 7}
 
-// Alike reports whether two versions have the same remainders: then the policy tells the first alone of a request that was tried on both.
+// Alike reports whether two versions have the same remainders. If a request was tried on both, the policy then records only the
+// first.
 func Alike(a, b change.ResourceVersion) bool { return remainder(a) == remainder(b) }
 
 // remainder is that by the product of all moduli.

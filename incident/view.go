@@ -38,7 +38,7 @@ type Entry struct {
 type Builder struct {
 	User      string // only this user's changes
 	AllFields bool   // also bookkeeping
-	Stepwise  bool   // each step of a status, as for a view of one object
+	Stepwise  bool   // shows each step of a status, for example in a view of one object
 
 	entries []*Entry
 	objects map[string]*object // whose changes are folded, by uid

@@ -16,7 +16,7 @@ type Opened struct {
 	// Hole is a hole in the middle of the log, or nil. Open searches no longer than HoleTime, and finds a hole until records
 	// explain it.
 	Hole *Hole
-	// Memory is set if the log remembers itself what it has. Otherwise it is nil, and the log has Content and Tail.
+	// Memory is set if the log is its own memory. Otherwise it is nil, and the log has Content and Tail.
 	Memory  Memory
 	Content Content
 	// Tail reads back the batches after the checkpoint's batch, which earlier owners have made durable. It calls visit with each,

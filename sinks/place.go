@@ -11,7 +11,7 @@ func (p Place) Has(slot int, batch uint64) (has, known bool) {
 	return known && batch <= last, known
 }
 
-// BatchID is the number of a batch, and whose it is.
+// BatchID is the number of a batch, with its slot and epoch.
 type BatchID struct {
 	slot  int
 	epoch int64

@@ -18,7 +18,7 @@ import (
 
 // Moment is a point of the past. One of its fields is set, without IsAgo and IsLocal. If none is set, it is the end of the log.
 type Moment struct {
-	Time    time.Time              // on the clock that is asked for
+	Time    time.Time              // on the clock that the command chooses
 	Version change.ResourceVersion // a version of one resource
 	Batch   *Batch                 // what the log had with it
 	Start   bool                   // the start of the log

@@ -140,7 +140,7 @@ func (m *LogMemory) Forget(ctx context.Context, epoch int64, stream change.Strea
 type Opened struct {
 	Memory
 	Guard     Guard     // nil: Memory has all that the log has
-	Following Following // nil: the log remembers itself what it has
+	Following Following // nil: the log is its own memory
 	Log       io.Closer
 	Loss      *sinks.LostTailError // the loss to be recorded, if any
 	Had       []change.Position    // the positions of the slot's streams before the loss was found

@@ -1,7 +1,7 @@
-// Package inventory is the memory of a log that does not remember itself what it has. The checkpoint store has each stream's
-// position, and key, uid, version and body of each live object. The inventory follows the log at its own pace (checkpointer.go).
-// What it lacks after a crash is read back from the log (rollforward.go). If that fails, or if the log has lost something, it is
-// rebuilt (reconcile.go).
+// Package inventory is the memory of a log that is not its own memory. The checkpoint store has each stream's position, and key,
+// uid, version and body of each live object. The inventory follows the log at its own pace (checkpointer.go). What it lacks after
+// a crash is read back from the log (rollforward.go). If that fails, or if the log has lost something, it is rebuilt
+// (reconcile.go).
 //
 // The package does not know what is written, and when. It gets prepared batches.
 package inventory

@@ -153,8 +153,8 @@ func As(ctx context.Context, sender string) context.Context {
 	return context.WithValue(ctx, senderKey{}, sender)
 }
 
-// SenderOf returns who sends a request that May has allowed: the user whose token it is, or else the client's address. It returns "" if the
-// server does not bound requests.
+// SenderOf returns the sender of a request that May has allowed: the owner of the token, or else the client's address. It returns
+// "" if the server does not bound requests.
 func SenderOf(ctx context.Context) string {
 	if sender, isSet := ctx.Value(senderKey{}).(string); isSet {
 		return sender

@@ -156,7 +156,7 @@ func (r *Reviews) decide(ctx context.Context, question reviewed, token string, a
 
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
-// bearer returns the user whose token it is.
+// bearer returns the user to whom the token belongs.
 func (r *Reviews) bearer(ctx context.Context, token string) (u user, decision, failed error) {
 	hash := hashOf(token, nil)
 	if known, seen := r.users.Get(hash); seen && r.now().Sub(known.time) < allowedFor {
@@ -195,7 +195,7 @@ func (r *Reviews) reviewToken(ctx context.Context, hash reviewed, token string) 
 	return u, nil
 }
 
-// nameOf returns the name of the user whose token it is, or "" if no review says it.
+// nameOf returns the name of the user to whom the token belongs, or "" if no review has found the user.
 func (r *Reviews) nameOf(token string) string {
 	u, _ := r.users.Peek(hashOf(token, nil))
 	return u.User

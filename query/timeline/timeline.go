@@ -46,7 +46,7 @@ type Timeline struct {
 
 // nearTarget is the positions of a stream around a target.
 type nearTarget struct {
-	earliest       Mark // the last position by the earliest time to which the target may be moved, or the first one after it
+	earliest       Mark // last position at the earliest time to which the target may be moved, or else the first after it
 	atTarget       Mark // the last position by the target
 	afterTarget    Mark // the first position after the target's version or time
 	beforeTarget   Mark // the last position before afterTarget
@@ -60,8 +60,8 @@ type nearTarget struct {
 // used the same resourceVersions for other states.
 type era struct {
 	begin       *point
-	inherits    bool                   // it has the objects of the era before
-	full        *point                 // if so, the point after its first position
+	inherits    bool                   // it begins with the objects of the previous era
+	full        *point                 // if it inherits, the point after its first position
 	listed      change.ResourceVersion // the version at the end of the first list, or empty if its record is pruned
 	first, last Mark
 	removed     time.Time // when the log recorded that the resource was removed, or zero

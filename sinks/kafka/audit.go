@@ -63,7 +63,7 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	}
 	err := a.write(ctx, records)
 	if err != nil {
-		a.producer = nil // what it has sent may still arrive: the next producer fences it, then reads
+		a.producer = nil // its records may still arrive, so the next producer fences it first, and then reads
 		a.topics.Forget()
 		err = fmt.Errorf("write audit records to %s: %w", a.name, err)
 	}

@@ -281,7 +281,8 @@ func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Ba
 	return cmp.Or(visited, unusable(ctx, err))
 }
 
-// onlyCurrent names in each record of the type current the streams that are not left out. It drops a record of none, or of unknown ones.
+// onlyCurrent names in each record of the type current the streams that are not left out. It drops a record without such streams,
+// or with unknown ones.
 func (s *Spool) onlyCurrent(controls []change.Control, current *[]change.StreamID) []change.Control {
 	left := controls[:0]
 	for _, c := range controls {

@@ -17,9 +17,10 @@ import (
 // registers the resource is read by consistent reads of etcd: its CRD, and the API services of its group. While one of them can't be
 // read, the resource counts as not removed.
 //
-// Only the deletion of a CRD deletes objects. The objects of a built-in resource that is not served still exist. Another API server of
-// the cluster may serve it, as in an upgrade, or with another --runtime-config. The objects of an aggregated resource exist too, in the
-// store of its own server, with or without the APIService. So these resources are never removed, and their streams wait (origin.go).
+// Only the deletion of a CRD deletes objects. The objects of a built-in resource that is not served still exist. Another API
+// server of the cluster may serve it, for example during an upgrade, or with another --runtime-config. The objects of an
+// aggregated resource exist too, in the store of its own server, with or without the APIService. So these resources are never
+// removed, and their streams wait (origin.go).
 
 // registration says whether a resource is registered in the API server.
 type registration int

@@ -54,7 +54,7 @@ type meter struct {
 	since   time.Time
 }
 
-// begin and end are called around a request, or the pages of a list. end returns what it has cost, in seconds.
+// begin and end are called around a request, or the pages of a list. end returns the cost of the request or list, in seconds.
 func (m *meter) begin() (from float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -126,9 +126,9 @@ func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (pla
 	return plan, incompleteReason, err
 }
 
-// errSeveralKeys reports that one revision deleted several objects of a resource that has no expiring ones, as when somebody deletes a
-// prefix in etcd. Then a change explains no revision, and the reports of other streams may be wrong. So the search begins again without
-// either.
+// errSeveralKeys reports that one revision deleted several objects of a resource without expiring objects. This happens if
+// somebody deletes a prefix in etcd. Then a change explains no revision, and the reports of other streams may be wrong. So the
+// search begins again without both.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
 func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
@@ -159,7 +159,7 @@ func newSearch(history History, log *known.Set, gap Gap) *search {
 type search struct {
 	Gap
 	history   History
-	log       *known.Set    // what it has at From
+	log       *known.Set    // the objects that the log has at From
 	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
 	witness   bool // only revisions are looked for (witnesses.go)

@@ -144,8 +144,8 @@ func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed
 	return differ, err
 }
 
-// storeBodies lists a page again, and has the bodies stored that the checkpoint lacks, as after KUBECDC_BEFORE=none. The log has
-// these objects, so no record is written.
+// storeBodies lists a page again, and stores the bodies that the checkpoint lacks, for example after KUBECDC_BEFORE=none. The log
+// has these objects, so no record is written.
 func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from *change.Stream, page apiclient.ListOptions,
 	lacking map[string]bodyHash) error {
 	_, err := api.List(ctx, from, page, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {

@@ -35,7 +35,7 @@ type doubt struct {
 	record written
 }
 
-// written is the batch that has written a record, as in its headers. Batch 0 means any batch of the slot.
+// written is the batch that has written a record, by the record's headers. Batch 0 means any batch of the slot.
 type written struct {
 	epoch int64
 	batch uint64
