@@ -94,7 +94,7 @@ func (e *event) read(raw []byte) verdict {
 	return e.verdict()
 }
 
-// skipped reports whether what is known by now tells that the request is not over, or did not write.
+// skipped reports whether the members read so far show that the request is not over, or did not write.
 func (e *event) skipped() bool {
 	return e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb)
 }

@@ -45,7 +45,7 @@ type Change struct {
 	Time            time.Time // when the exporter saw it
 	Inferred        bool      // found by comparing two states, not by an event
 	Gap             string    // id of the gap in which it was found, or empty for a live change
-	Lost            bool      // a repair: the log may not have what is known of the object, so the change counts
+	Lost            bool      // a repair: the log may lack the known state of the object, so the change is always written
 	Logged          bool      // the log already has the change, so only the object's body is stored
 	Provenance      Provenance
 

@@ -26,8 +26,8 @@ const (
 	// up to ResourceVersion.
 	ControlStreamError     ControlType = "stream-error"
 	ControlStreamRecovered ControlType = "stream-recovered" // the stream of an earlier stream-error is exported again
-	// A stream was read late: what this batch has of it happened between SinceMs and TimeMs, where it does not tell its own time. At SinceMs
-	// the stream was last known to be complete.
+	// A stream was read late. Its changes in this batch happened between SinceMs and TimeMs, unless they record their own time. At
+	// SinceMs the stream was last known to be complete.
 	ControlBehind ControlType = "behind"
 	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all
 	// events. So with this batch the log has all changes of these streams up to TimeMs. Streams is left out if it is the same as

@@ -221,7 +221,8 @@ func isUnknown(w *who.Who) bool {
 	return w == nil || w.Grade == who.Manager || w.Grade == who.Unknown
 }
 
-// place returns where a line comes: first what the first lists found, then what happened, then what nobody sees.
+// place returns the order of lines: first the objects that the first lists found, then the changes, and last the changes that no
+// column shows.
 func (e *Entry) place() int {
 	switch {
 	case e.Fold == nil:

@@ -165,7 +165,7 @@ func (r *Run) Do(ctx context.Context) (err error) {
 }
 
 // place identifies a part of the log within which changes have one order. In a partition, transactions of several slots may end
-// in another order than they began, so each slot is a place of its own.
+// in another order than they began. So each slot has its own place.
 func place(l *sinks.Logged) string {
 	switch {
 	case l.Topic == "" && l.Batch == 0: // an object's last state, which has no order

@@ -214,8 +214,8 @@ type definition struct {
 	}
 }
 
-// customResource returns the resource of a CRD, in the version in which it was logged. If that is not known, it is the version that an
-// exporter reads: the first one by Kubernetes' order.
+// customResource returns the resource of a CRD, in the version in which it was logged. If that version is not known, it is the
+// version that an exporter reads: the first one in Kubernetes' order.
 func customResource(crd []byte, logged map[string]*served) *served {
 	var d definition
 	if json.Unmarshal(crd, &d) != nil {

@@ -175,8 +175,8 @@ func (q *request) options(v url.Values) error {
 	return nil
 }
 
-// refused returns the API server's error for a request whose path exists. own is whether the path is one of its own resources, for which
-// it has no HEAD.
+// refused returns the API server's error for a request whose path exists. own says that the path is one of the API server's own
+// resources, which do not allow HEAD.
 func (q *request) refused(r *http.Request, own bool) error {
 	if own && r.Method == http.MethodHead {
 		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")

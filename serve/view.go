@@ -74,7 +74,8 @@ const (
 	mostReads = 8   // requests that ask the log at once, and views that are read. A client that leaves does not end the reading
 )
 
-// inTurn lets a request ask the log. So hundreds that begin at once, as informers do, hold up no other user's.
+// inTurn lets a request ask the log. So hundreds of requests that begin at once, for example of informers, do not delay the
+// requests of other users.
 func inTurn[T any](ctx context.Context, all *views, ask func() (T, error)) (answer T, err error) {
 	user := web.SenderOf(ctx)
 	if err := all.turns.Acquire(ctx, user, 1); err != nil {

@@ -118,7 +118,7 @@ const (
 	// reported them: inferred ones, and deletions of a gap. If retention has removed an object's last change, it is the first change after
 	// Query.To, with Before.
 	Last
-	// Rest is the changes of each name after Query.After, in their order, up to the first one that is not wanted. Wanted is
+	// Rest has the changes of each name after Query.After, in their order, up to the first change that is not wanted. Wanted is
 	// called right before visit, or several times before it.
 	Rest
 	// Table is the present state of each object in the log, with After as the only image.

@@ -229,8 +229,8 @@ func onlyReading(text string, t time.Time, local *time.Location, isDay bool) (ti
 
 const oneDay = 24 * time.Hour
 
-// readings returns the times at which a local clock showed what t shows in UTC. The near ones are when it would
-// have shown that with the offset of a day before or after. In between it may be turned back or forward.
+// readings returns the times at which a local clock showed what t shows in UTC. The near times are when it would have shown that
+// time with the offset of the previous or the next day. In between it may be turned back or forward.
 func readings(t time.Time, local *time.Location) (all, near []time.Time) {
 	for _, day := range []time.Time{t.Add(-oneDay), t.Add(oneDay)} {
 		_, offset := day.In(local).Zone()

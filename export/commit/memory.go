@@ -64,7 +64,7 @@ func (HeldBackError) Error() string {
 	return "the stream begins when the sink has all batches of the spool, since the log may have objects of the stream"
 }
 
-// LogMemory is the Memory of a log that can return its own state: a batch, and all that is known after it, are one write.
+// LogMemory is the Memory of a log that can return its own state. One write contains a batch and the complete state after it.
 type LogMemory struct {
 	sinks.Memory
 	slot        *plan.Slot

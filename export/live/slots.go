@@ -27,7 +27,7 @@ type Fill struct {
 	MaxChanges, MaxBytes int64                         // limits, at which the streams wait
 	Pending              int64                         // number of objects whose last state is in the log, but not yet in the checkpoint
 	Streams              map[change.StreamID]time.Time // when each stream's first record was read that is not yet durable
-	Spool                Spool                         // zero: the sink has all that is durable
+	Spool                Spool                         // zero: the sink has everything that is durable
 }
 
 // Spool is what a slot has in its spool.

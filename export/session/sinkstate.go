@@ -21,7 +21,8 @@ type (
 		settled
 		next *change.Batch
 	}
-	// away: the sink has not taken that batch, and the next session does not ask it again. The session after that does.
+	// away: the sink has not taken the batch in doubt, and the next session does not try the sink again. The session after that
+	// does.
 	away struct {
 		doubt
 		why error

@@ -86,7 +86,7 @@ func (r *StoredRules) apply(ctx context.Context, streams ...change.StreamID) err
 // that is deleted while no exporter runs.
 const ofAggregated = "; aggregated"
 
-// origin returns the end of a stream's rules text. As long as nothing else is found out, the end remains as it was.
+// origin returns the end of a stream's rules text. The end remains as it was until something else is found out.
 func (r *StoredRules) origin(stream change.StreamID, stored string) string {
 	aggregated, known := r.slot.Parts.Server.Aggregated(change.ResourceOf(stream).Group)
 	if aggregated || !known && strings.HasSuffix(stored, ofAggregated) {

@@ -112,7 +112,7 @@ var functions = map[string]func(args []string) Cell{
 	"list": func(args []string) Cell { return func(r *Row) any { return strings.Join(r.texts(args[0]), ", ") } },
 	"some": func(args []string) Cell { return func(r *Row) any { return some(r.texts(args[0]), "<unset>") } },
 	"has":  func(args []string) Cell { return func(r *Row) any { return r.has(args[0]) } },
-	"lastOf": func(args []string) Cell { // the last text that is one of several, or the one after the path
+	"lastOf": func(args []string) Cell { // the last text of several, or the text after the path
 		return func(r *Row) any {
 			found := slices.DeleteFunc(r.texts(args[0]), func(text string) bool { return !slices.Contains(args[2:], text) })
 			return append([]string{args[1]}, found...)[len(found)]

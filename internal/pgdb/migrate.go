@@ -26,8 +26,8 @@ type migration struct {
 	tx pgx.Tx
 }
 
-// migrate makes the schema and its tables, or brings them up to date, one process at a time. Whatever the server's default is, each statement sees
-// what another process has made while this one waited for the lock.
+// migrate makes the schema and its tables, or brings them up to date, one process at a time. With any default of the server, each
+// statement sees what another process has created while this one waited for the lock.
 func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 	has, known, err := o.versions(ctx, conn)
 	if err != nil || has == known {

@@ -1,7 +1,7 @@
 // Package plain prints what others have written: names and contents of objects, messages of servers. A user who may create an object can
-// put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Others imitate another line, or
-// change the order of what is read. All that a command or the log prints for people passes through this package, which writes such
-// characters as escapes. It knows nothing of who prints.
+// put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Other characters imitate
+// another line, or change the order in which text is read. All that a command or the log prints for people passes through this
+// package, which writes such characters as escapes. It knows nothing of who prints.
 package plain
 
 import (
@@ -22,7 +22,7 @@ type Own string
 // line ends, tabs, and characters that only steer what is shown, such as the direction of writing.
 func Escape(text string) string { return escape(text, "") }
 
-// Lines does what Escape does, and leaves line ends and tabs as they are: the text is the program's, with others' words in it.
+// Lines is Escape, but leaves line ends and tabs as they are. Its text is the program's own, with words of other people in it.
 func Lines(text string) string { return escape(text, "\n\t") }
 
 func escape(text, keep string) string {

@@ -67,7 +67,7 @@ func Several(name string, ids []string) error {
 	return fault.Usagef("%q may be %s: name one of them", name, strings.Join(ids, " or "))
 }
 
-// Resources finds the resource that each of some names stands for among those that are known. missing begins the error if there is none.
+// Resources finds the known resource that each of some names stands for. missing begins the error if there is none.
 func Resources(names, known []string, missing string) (ids []string, err error) {
 	for _, name := range names {
 		like := Like(name, known)

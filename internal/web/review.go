@@ -29,7 +29,7 @@ type Reviews struct {
 	allowed *lru.Cache[reviewed, time.Time] // time of the token's review
 	refused *lru.Cache[reviewed, refusal]
 	// places are for the reviews at once. A user with many questions waits here, and does not fill the clients' rate limits, which would
-	// delay the others. Tokens that were never seen are those of one user, "".
+	// delay the others. Tokens that were never seen count as the tokens of one user, "".
 	places *Shares
 	asking singleflight.Group // by question, and by token. One review answers all who ask the same at once, such as informers at their start
 }

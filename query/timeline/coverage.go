@@ -36,7 +36,7 @@ type Coverage struct {
 	lates       []span
 	unread      []span // only Covered has it
 	owners      *owners
-	gaps        []*change.Gap // all of the stream: only Covered has them
+	gaps        []*change.Gap // for the complete stream. Only Covered sets these
 }
 
 // staleAfter is how long the log may have nothing new of a resource before its end counts as past. A running exporter says each

@@ -19,7 +19,7 @@ type Follower struct {
 	mu     sync.Mutex
 	all    *Set          // has all resources, up to the last record that was read
 	epochs map[int]int64 // the newest owner of each slot
-	stops  []*Set        // copies of all as it was after some batches, each with the times since the stop before
+	stops  []*Set        // copies of the complete state after some batches, each with the times since the previous copy
 	began  time.Time     // when the last reading began
 	read   int           // records since the last stop
 	every  int           // records between two stops

@@ -78,8 +78,8 @@ func LateAmong(coverage []Coverage) Late {
 	return all
 }
 
-// LateSince returns the same for the changes that were seen since a time. It reads only the control records from then on, and an hour of those
-// before, since the log's clock may be another.
+// LateSince returns the same for the changes that were seen since a time. It reads only the control records from that time on,
+// and one hour before it, since the log's clock may differ.
 func LateSince(ctx context.Context, r sinks.Reader, seen time.Time) (Late, error) {
 	all := newLate()
 	err := r.Controls(ctx, seen.Add(-ClockMargin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {

@@ -111,7 +111,7 @@ func (m Mark) after() *point {
 }
 
 // gap is a gap that was not recovered completely. The changes that it lacks happened after since. If its beginning is unknown, as
-// after a loss, it is open until the stream's next position. That is the position of the list that found what the log lacks.
+// after a loss, it is open until the stream's next position. This is the position of the list that found the missing changes.
 type gap struct {
 	change.Gap
 	since time.Time

@@ -236,7 +236,7 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
 	happened := l.Provenance.Time
 	if happened.IsZero() {
-		if happened = l.Time; t.late || t.several { // it may have happened at any time since the change before
+		if happened = l.Time; t.late || t.several { // it may have happened at any time since the previous change
 			happened = t.since
 		}
 	}

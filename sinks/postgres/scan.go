@@ -100,8 +100,8 @@ func (s *scan) has(ctx context.Context, b storedBatch) error {
 	return s.holds(ctx, query, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
 }
 
-// still returns an error if batches after a cut were dropped. If the cut is nil, it returns one if batches were dropped since what is left
-// of them was read.
+// still returns an error if batches after a cut were dropped. If the cut is nil, it returns an error if batches were dropped
+// after the remaining ones were read.
 func (s *scan) still(ctx context.Context, cut *sinks.Cut) error {
 	if cut == nil {
 		since, err := s.reader.retainedSince(ctx)

@@ -16,7 +16,7 @@ import (
 // Somebody may remove rows from the middle of the log. The batches of a slot have consecutive numbers, and each says how many
 // changes follow it. Batches that the history has removed come before all retained ones.
 
-// line is a place in a slot's batches, up to which there is no hole that is not explained.
+// line is a place in a slot's batches. All holes before it are explained.
 type line struct {
 	id  int64
 	seq uint64

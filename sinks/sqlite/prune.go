@@ -128,7 +128,8 @@ var removals = []removal{
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
 	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},
-	// The last change of an object that lives, or that changes later, is needed, and so is the change that has its full body.
+	// The last change of an object is needed if the object lives, or changes later. The change with its full body is also needed
+	// then.
 	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or not exists (select 1 from
 		(select l.id, l.back from log_changes l where l.object = log_changes.object and l.id <= ?1 order by l.id desc limit 1) last
 		where log_changes.id in (last.id, last.id - last.back))`},

@@ -299,7 +299,7 @@ func (c *Client) compareWith(raw []byte, from origin) error {
 	return c.cluster.compare(c.Host(), o.UID, from.flowSchema)
 }
 
-// notCheckedError is a refused check. It is no refusal of what was asked for.
+// notCheckedError is a refused check. It does not refuse the request itself.
 type notCheckedError struct {
 	error
 	code int32

@@ -23,8 +23,8 @@ import (
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides). Aggregated servers
 // have their own stores, with other revisions in the same range of numbers. So streams of several resources help each other only if the
-// API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds they help each other if neither
-// resource is where Events are.
+// API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds, two resources help each
+// other if both are outside of the etcd of Events.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant

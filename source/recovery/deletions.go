@@ -56,8 +56,9 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
-// recordDeletion records the revision at which the incarnation was deleted. It is reported to other streams once it is certain. Until
-// the incarnation is walked back, or the sizes are checked, it is right only if a revision deletes one object.
+// recordDeletion records the revision at which the incarnation was deleted. It is reported to other streams once it is certain.
+// Until the incarnation is walked back, or the sizes are checked, the result is right only if no revision deletes several
+// objects.
 func (s *search) recordDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision

@@ -407,7 +407,8 @@ func (s *search) explain(revision uint64) {
 	s.wrote(revision)
 }
 
-// explainDeletion records a deletion that may turn out to be another: this search ends then, but others would go on with it.
+// explainDeletion records a deletion at a revision that may still turn out to be wrong. This search would then end, but other
+// searches would continue with the wrong revision.
 func (s *search) explainDeletion(revision uint64) {
 	if s.Kind.deletesOne() {
 		s.explained.own.add(revision)

@@ -102,7 +102,8 @@ func (s *search) saveMoreThan(cost float64) bool {
 }
 
 // dateByGrowth dates the deletions that are left, before sizes are read, among the revisions at which the resource shrank in all
-// namespaces. All streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
+// namespaces. All streams date their deletions before any of them reads its sizes, since each dated deletion saves a read of
+// every other stream.
 func (s *search) dateByGrowth(ctx context.Context) error {
 	w := s.shares()
 	if w == nil || len(s.ended) == 0 || !s.saveMoreThan(0) {

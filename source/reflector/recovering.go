@@ -202,7 +202,7 @@ func (r *recovering) hasOtherEtcd(ctx context.Context, s *change.Stream, aggrega
 	return r.areInTwoEtcds(ctx, s, allEvents)
 }
 
-// unasked reports a resource that is read only if it is exported: an attempt to list Secrets is noticed.
+// unasked reports a resource that is read only if it is exported, since an attempt to list Secrets would raise suspicion.
 func unasked(resource change.Resource) bool { return resource.ID() == "secrets" }
 
 // witnesses are the resources that are served and may be asked.

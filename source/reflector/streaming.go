@@ -187,7 +187,7 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 	case d == known.Older, d == known.Predecessor, d != known.Same && o.Version.Compare(l.floor) <= 0:
 		return fmt.Errorf("%w: %q at resourceVersion %s", errSuspect, o.Key(), o.Version)
 	case e.Type == "DELETED":
-		// Emit it at the end. Until then an object that the log has is what shows an interrupted list.
+		// Emit it at the end. Until then, an object in the log shows that a list was interrupted.
 		if d == known.Newer || d == known.Same {
 			l.endings.add(o)
 			l.known.Unmark(o.Key())

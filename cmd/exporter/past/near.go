@@ -21,8 +21,8 @@ const (
 	nearMost  = 3               // objects in a suggestion
 )
 
-// notFound returns the error of a question about objects that the log does not have. It adds a suggestion, or that the first list
-// has not ended.
+// notFound returns the error of a question about objects that the log does not have. It adds a suggestion, or says that the first
+// list has not ended.
 func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, text string) error {
 	if id := unlisted(coverage); id != "" {
 		return fmt.Errorf("%s: the first list of %s has not ended yet (exporter status shows how far it is)", text, id)
