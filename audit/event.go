@@ -262,9 +262,9 @@ func text(object []byte, member string) string {
 	return short(text)
 }
 
-// Annotation begins the names of the policy's annotations, after the name of the policy. The policy uses as many annotations as
-// it may have, since the API server retains only the first value of each. If the API server tries a write again on a newer
-// version, that version has another remainder by one of the moduli. So the second try has another annotation.
+// Annotation is the prefix of the policy's annotation keys, after the policy's name and a slash. The policy uses as many
+// annotations as it may have, since the API server retains only the first value of each. If the API server tries a write again on
+// a newer version, that version has another remainder by one of the moduli. So the second try has another annotation.
 const Annotation = "kubecdc-object"
 
 // Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the same sum
