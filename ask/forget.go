@@ -12,7 +12,7 @@ import (
 	"kubecdc/setup"
 )
 
-// Forget forgets streams. It asks the exporters to do that which hold their slots.
+// Forget forgets streams. It asks the exporters that hold the streams' slots to do so.
 func (a *Requester) Forget(ctx context.Context, found []change.Position, untilDone bool) error {
 	owner := plan.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
 	var requests []checkpoint.Signal

@@ -84,7 +84,7 @@ func (a *Requester) Close() {
 	}
 }
 
-// firstCheckpoint is how long it may take until an exporter that has just become ready has its first checkpoint.
+// firstCheckpoint is how long an exporter may take from being ready to its first checkpoint.
 const firstCheckpoint = 5 * time.Second
 
 // Streams returns the streams in the checkpoint. It waits a moment for the first ones.

@@ -94,7 +94,7 @@ func (e *event) read(raw []byte) verdict {
 	return e.verdict()
 }
 
-// skipped reports whether what is known by now tells that the request is not over, or did not write.
+// skipped reports whether the members read so far show that the request is not over, or did not write.
 func (e *event) skipped() bool {
 	return e.Stage != "" && e.Stage != "ResponseComplete" && e.Stage != "Panic" || e.Verb != "" && !slices.Contains(verbs, e.Verb)
 }
@@ -117,7 +117,7 @@ func (e *event) verdict() verdict {
 	return wanted
 }
 
-// verbs are those that write.
+// verbs are the verbs of writes.
 var verbs = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 func (e *event) member(name string) any {
@@ -178,7 +178,7 @@ func (e *event) dryRun() bool {
 	return slices.Contains(e.query["dryRun"], "All") || e.annotation.how == "dry" || bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
 }
 
-// requester returns the user as whom the request acted.
+// requester returns the user whose rights the request used: the impersonated user, if there is one.
 func (e *event) requester() *requester {
 	if e.ImpersonatedUser.Username != "" {
 		return &e.ImpersonatedUser
@@ -262,16 +262,17 @@ func text(object []byte, member string) string {
 	return short(text)
 }
 
-// Annotation is how the names of the policy's annotations begin, after the name of the policy. There are as many as a policy may have,
-// since the API server retains the first value of each. If it tries a write again, upon a newer version, that version has another
-// remainder by one of the moduli. So it has an annotation of its own.
+// Annotation is the prefix of the policy's annotation keys, after the policy's name and a slash. The policy uses as many
+// annotations as it may have, since the API server retains only the first value of each. If the API server tries a write again on
+// a newer version, that version has another remainder by one of the moduli. So the second try has another annotation.
 const Annotation = "kubecdc-object"
 
 // Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the same sum
 // make that rarer.
 var Moduli = []int{3, 4, 5, 7}
 
-// Alike reports whether two versions have the same remainders: then the policy tells the first alone of a request that was tried on both.
+// Alike reports whether two versions have the same remainders. If a request was tried on both, the policy then records only the
+// first.
 func Alike(a, b change.ResourceVersion) bool { return remainder(a) == remainder(b) }
 
 // remainder is that by the product of all moduli.
@@ -287,7 +288,8 @@ func remainder(v change.ResourceVersion) (n int) {
 }
 
 // annotation is what the policy says: "UID old VERSION" if the object becomes another one, or "UID end VERSION" if it is deleted at
-// once, without a grace period. "UID maybe VERSION" says that neither is certain. "UID new NAME" and "UID dry" are the others.
+// once, without a grace period. "UID maybe VERSION" says that neither is certain. The other forms are "UID new NAME" and "UID
+// dry".
 type annotation struct {
 	uid, how, rest string
 	versions       int    // that the attempts found

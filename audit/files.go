@@ -16,7 +16,7 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// pollEvery is how often files are polled, and how long it takes until what could not be written is read again.
+// pollEvery is how often files are polled. After a failed write, the same lines are read again after that time.
 const pollEvery = time.Second
 
 // Files reads files with an event a line, as kube-apiserver and log shippers write them, while they grow and are rotated. Nothing is
@@ -34,7 +34,7 @@ type tailed struct {
 	info   os.FileInfo
 	offset int64  // up to where the events are durable
 	before []byte // what is there before the offset
-	named  bool   // it still has a name that is looked for
+	named  bool   // a path of the pattern still names this file
 }
 
 // NewFiles returns a reader of all files whose paths match a pattern (filepath.Match).
@@ -122,8 +122,8 @@ func (f *Files) found(path string) error {
 	return nil
 }
 
-// read takes the lines that have been added. A file that has become shorter was emptied, and is read from its beginning. So is a file
-// that has other lines before the offset, since it was filled again at once.
+// read takes the lines that have been added. A file that has become shorter was emptied, and is read from its beginning. A file
+// with other lines before the offset was emptied and filled again, so it is read from its beginning, too.
 func (t *tailed) read(ctx context.Context, i *Intake) error {
 	info, err := t.Stat()
 	if err != nil {
@@ -200,7 +200,8 @@ func (b *batch) rest(passed, complete int64) (int64, error) {
 // streamed is how many bytes of lines are held before they are taken in.
 const streamed = 1 << 20
 
-// Stream takes in the lines of a stream, such as standard input, until it ends. It reads on once what it has read is durable.
+// Stream takes in the lines of a stream, such as standard input, until it ends. It continues once everything that it has read is
+// durable.
 func (i *Intake) Stream(ctx context.Context, from io.Reader, log *slog.Logger) error {
 	r := bufio.NewReaderSize(from, 64<<10)
 	var held []byte

@@ -77,7 +77,8 @@ func (p *Parser) unwrap(value []byte, path []string, found func(event []byte), b
 	}
 }
 
-// listed returns the events of an EventList. An event comes more often, so only its first members are read to see that it is none.
+// listed returns the events of an EventList. Single events are more frequent than lists, so only the first members are read to
+// see that an object is no list.
 func listed(object []byte) []byte {
 	c := rawjson.NewCursor(object)
 	c.Enter()

@@ -33,7 +33,8 @@ type Record struct {
 	// VersionBegan belongs to a deletion in two steps, such as a Pod's without a grace period. The deletion found VersionBegan, made
 	// VersionBefore of it (with a grace period of 0 seconds), and removed that.
 	VersionBegan change.ResourceVersion `json:"versionBegan,omitempty"`
-	// Retried says that the API server has tried the write several times: VersionBefore is of the last attempt, but for few.
+	// Retried says that the API server has tried the write several times. Except in rare cases, VersionBefore is from the last
+	// attempt.
 	Retried bool   `json:"retried,omitempty"`
 	Effect  Effect `json:"effect,omitempty"`
 
@@ -46,16 +47,16 @@ type Record struct {
 
 	User         string              `json:"user,omitempty"`
 	Groups       []string            `json:"groups,omitempty"`
-	Impersonated string              `json:"impersonatedUser,omitempty"` // as whom User acted
+	Impersonated string              `json:"impersonatedUser,omitempty"` // the user that User impersonated
 	Extra        map[string][]string `json:"extra,omitempty"`
 	UserAgent    string              `json:"userAgent,omitempty"`
 	Addresses    []string            `json:"sourceIPs,omitempty"`
 }
 
-// Effect is what the policy has seen a request do to its object.
+// Effect is the effect of a request on its object, as the policy saw it.
 type Effect string
 
-// The effects. An empty one is not known.
+// The effects. An empty effect is unknown.
 const (
 	Wrote   Effect = "wrote"   // its success is a new version
 	Idle    Effect = "idle"    // the object did not change: a success is a new version only if it is stored in another form
@@ -74,7 +75,7 @@ func (r *Record) Key() (id ID, err error) {
 	return id, err
 }
 
-// Who is as whom the request acted.
+// Who returns the impersonated user of the request, or else its user.
 func (r *Record) Who() string {
 	if r.Impersonated != "" {
 		return r.Impersonated
@@ -100,7 +101,7 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC()
 }
 
-// Coverage is the time from the first to the last request of which a log has an event. Events may arrive later than that.
+// Coverage is the time from the first to the last request whose event is in the log. Events of that time may still arrive.
 type Coverage struct {
 	Since time.Time // when the API server received the first request, or zero if there is none
 	Last  time.Time // when it received the last one

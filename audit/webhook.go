@@ -53,7 +53,8 @@ func (w *Webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take reads an EventList as it comes off the wire. What follows malformed JSON can't be found, so of such a list the rest is lost.
+// take reads an EventList as it comes off the wire. The events after malformed JSON can't be found, so the rest of such a list is
+// lost.
 func (w *Webhook) take(ctx context.Context, r *http.Request) error {
 	b, err := w.intake.begin(ctx)
 	if err != nil {

@@ -24,7 +24,8 @@ const (
 	// EndedRemoved: the resource was removed from the API, and the log has the deletion of each object. The position is
 	// forgotten: if the resource is served again, it is a new stream.
 	EndedRemoved Ended = "removed"
-	// EndedDeselected: the stream is not selected any more. Position and inventory are retained until it is selected again.
+	// EndedDeselected: the settings do not select the stream any more. Position and inventory are retained until it is selected
+	// again.
 	EndedDeselected Ended = "deselected"
 )
 
@@ -65,8 +66,8 @@ func (b *Batch) MalformedID(n int) string {
 
 // Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without offsets.
 // Two more facts of a topic have negative numbers in place of a partition. TopicID is a negative number that differs between two topics
-// of the same name, or 0 if the sink has none. StartOf a partition is where the partition begins, if not at 0. The log records which
-// offsets before it were removed.
+// of the same name, or 0 if the sink has none. StartOf a partition is the offset at which the partition begins, if that is not 0.
+// The log records which earlier offsets were removed.
 type Offsets map[string]map[int]int64
 
 // TopicID is in place of a partition. It is lower than all partitions.
@@ -89,7 +90,7 @@ func (o Offsets) Merge(other Offsets) Offsets {
 	return o
 }
 
-// Has reports whether no offset is before that of another place.
+// Has reports whether every offset of another place has been reached here.
 func (o Offsets) Has(place Offsets) bool {
 	for topic, partitions := range place {
 		for p, offset := range partitions {

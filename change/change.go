@@ -45,8 +45,8 @@ type Change struct {
 	Time            time.Time // when the exporter saw it
 	Inferred        bool      // found by comparing two states, not by an event
 	Gap             string    // id of the gap in which it was found, or empty for a live change
-	Lost            bool      // a repair: the log may not have what is known of the object, so the change counts
-	Logged          bool      // the log has it already: it is not written, and only its body is stored
+	Lost            bool      // a repair: the log may lack the known state of the object, so the change is always written
+	Logged          bool      // the log already has the change, so only the object's body is stored
 	Provenance      Provenance
 
 	Slab *slab.Slab // holds After until the batch is durable. nil: After has memory of its own

@@ -26,12 +26,12 @@ const (
 	// up to ResourceVersion.
 	ControlStreamError     ControlType = "stream-error"
 	ControlStreamRecovered ControlType = "stream-recovered" // the stream of an earlier stream-error is exported again
-	// A stream was read late: what this batch has of it happened between SinceMs and TimeMs, where it does not tell its own time. At SinceMs
-	// the stream was last known to be complete.
+	// A stream was read late. Its changes in this batch happened between SinceMs and TimeMs, unless they record their own time. At
+	// SinceMs the stream was last known to be complete.
 	ControlBehind ControlType = "behind"
-	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all that had
-	// come. So with this batch the log has all of their changes up to then. Streams is left out if it is the same as in the record
-	// before, of this owner.
+	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all
+	// events. So with this batch the log has all changes of these streams up to TimeMs. Streams is left out if it is the same as
+	// in this owner's previous record.
 	ControlCurrent ControlType = "current"
 	// A stream was compared with the API server at ResourceVersion, object by object or by digest. Proof has the result.
 	ControlProof ControlType = "proof"
@@ -90,7 +90,8 @@ type BatchEnd struct {
 	// Ranges are the first and last offset of the batch's records, by topic and partition.
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
 	// Starts are where partitions begin, by topic and partition, of topics from whose beginning records were removed. A gap record for
-	// each of the slot's streams says so, in this batch or an earlier one. It has none if the slot had written nothing there.
+	// each of the slot's streams says so, in this batch or an earlier one. Starts is empty if the slot had written nothing to
+	// these partitions.
 	Starts map[string]map[int]int64 `json:"starts,omitempty"`
 	// Spread is over how many partitions of a topic the keys are spread: of the topics that the owner has begun to write to.
 	Spread map[string]int `json:"spread,omitempty"`

@@ -72,7 +72,7 @@ func (v *Value) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// OrNull is an image as JSON: null where there is none.
+// OrNull returns an image as JSON, or null if there is no image.
 func OrNull(image []byte) []byte {
 	if image == nil {
 		return null
@@ -112,8 +112,8 @@ func appendTimes(dst []byte, t time.Time) []byte {
 	return strconv.AppendInt(append(dst, `,"ts_ns":`...), t.UnixNano(), 10)
 }
 
-// appendSequence appends what orders the changes of one key, as Debezium has it: a string that is a JSON array of strings. An
-// inferred delete has the resourceVersion of the object's last change, and comes after it.
+// appendSequence appends the field that orders the changes of one key. As in Debezium, it is a string with a JSON array of
+// strings. An inferred delete has the resourceVersion of the object's last change, and comes after it.
 func appendSequence(dst []byte, c *Change) []byte {
 	dst = append(dst, `,"sequence":"[\"`...)
 	dst = append(dst, c.ResourceVersion...)

@@ -17,7 +17,7 @@ const (
 	HeaderEncoding    = "encoding" // the encoding of key and value, or absent for Debezium's JSON
 	HeaderContentType = "content-type"
 
-	HeaderVersion = "version" // LogVersion, of a record whose format is not that of version 1
+	HeaderVersion = "version" // LogVersion, only in a record whose format is not the format of version 1
 
 	HeaderAudit = "audit" // the record's id; only of an audit record
 

@@ -6,7 +6,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// WithKind returns the stream with version and kind of its resource, which its id lacks, as an object of it has them.
+// WithKind returns the stream with the version and kind of its resource, which one of its objects has. The stream's id lacks
+// them.
 func (s *Stream) WithKind(object []byte) *Stream {
 	if copied, ok := strings.CutPrefix(string(s.id), snapshotPrefix); ok {
 		return SnapshotOf(ParseStream(StreamID(copied)).WithKind(object))

@@ -25,8 +25,8 @@ type ResourceSize struct {
 }
 
 // Estimate sets what takes most, and what was written in the last day if Since is known and an hour ago. A younger log is extrapolated.
-// sample returns about how many bytes each resource has, and all that belongs to none (""). What was written since a time is without first
-// lists. What can be sampled takes so many bytes.
+// sample returns about how many bytes each resource has, and all that belongs to none (""). The bytes written since a time do not
+// count first lists. The data that can be sampled takes so many bytes.
 func (s *LogSize) Estimate(
 	ctx context.Context, bytes int64, now time.Time, sample func(ctx context.Context, since time.Time) (map[string]float64, error),
 ) error {

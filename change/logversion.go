@@ -6,8 +6,8 @@ import (
 )
 
 // LogVersion is the version of the log's format: of records, headers and control records. It is raised only when an older release would
-// misread what a newer one writes, and not for what an older release may ignore. Control records have it as version. A change's record
-// has HeaderVersion, if its format is not that of version 1.
+// misread what a newer one writes, and not for what an older release may ignore. Control records have it as version. The record
+// of a change has HeaderVersion, if its format is not the format of version 1.
 const LogVersion = 1
 
 // NewerVersionError says that a record of the log was written by a release whose format this one does not know.

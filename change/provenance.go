@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Provenance is what an object tells of its change. A sink may refer to it until the batch is written.
+// Provenance is what an object records about its own change. A sink may refer to it until the batch is written.
 type Provenance struct {
 	Time   time.Time // when the change happened; zero: the object does not tell
 	Source TimeSource
 	// Managers are the field managers that made the change, with commas between. Empty: not known.
 	Managers []byte
-	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or
-	// nothing but what each update changes.
+	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or only
+	// the fields that every update changes.
 	Fields []byte
 }
 

@@ -91,7 +91,7 @@ func ParseStream(id StreamID) *Stream {
 
 func (s *Stream) ID() StreamID { return s.id }
 
-// Objects returns the resource of the stream's objects. Of SnapshotOf's streams Resource is another one, which has the topic.
+// Objects returns the resource of the stream's objects. The streams of SnapshotOf have another Resource, which names their topic.
 func (s *Stream) Objects() *Resource {
 	if s.original != nil {
 		return s.original
@@ -109,7 +109,7 @@ func SnapshotOf(s *Stream) *Stream {
 		original: &s.Resource}
 }
 
-// snapshotPlural is the plural of no resource: those have no underscore.
+// snapshotPlural is the plural of no resource, since no plural has an underscore.
 const snapshotPlural = "snapshot_of"
 
 func snapshotResource(original Resource) Resource {

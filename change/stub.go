@@ -26,8 +26,8 @@ type stubMetadata struct {
 
 // Stub returns the smallest object that can replace image in a record: its identity and resourceVersion. A consumer that requires
 // before- and after-images (Flink does) reads it like any other object. The stub is the state of the object in the log until the
-// object's next change, whose before-image it is. So a consumer that adds and retracts rows retracts what it has added. The stub of a
-// stub is the same.
+// object's next change. It is the before-image of that change. So a consumer that adds and retracts rows retracts what it has
+// added. The stub of a stub is the same.
 func Stub(image []byte) ([]byte, error) {
 	if image == nil || IsStub(image) {
 		return image, nil
@@ -45,5 +45,5 @@ func IsStub(image []byte) bool {
 	return bytes.Contains(image[max(len(image)-len(stubEnd)-16, 0):], stubEnd)
 }
 
-// stubEnd is how a stub ends, but for the number.
+// stubEnd is the end of a stub, without the number.
 var stubEnd = []byte(`"annotations":{"` + StubAnnotation + `":"`)

@@ -9,8 +9,8 @@ import (
 // ResourceVersion is the version of an object or of a collection, as the API server gives it.
 type ResourceVersion string
 
-// UnknownVersion is the position of a stream whose objects are in the log, while nobody knows any more up to where that is
-// complete. No API server gives it to anything.
+// UnknownVersion is the position of a stream that has objects in the log, if it is no longer known how far the log is complete.
+// No API server gives it to anything.
 const UnknownVersion ResourceVersion = "0"
 
 // Compare compares two resourceVersions of one resource of one cluster as unsigned integers of any length (KEP-5504). The

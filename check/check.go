@@ -292,7 +292,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
 }
 
-// howToGrant names the command that prints the rights for this user, whom the API server is asked for once.
+// howToGrant names the command that prints the rights for this user. It asks the API server only once who the user is.
 func (r *report) howToGrant(ctx context.Context) string {
 	if r.grants == "" {
 		r.grants = kubeapi.RBACCommand(kubeapi.UserOf(ctx, r.cluster.REST))

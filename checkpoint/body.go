@@ -50,7 +50,7 @@ func (b Body) Update(body []byte) Body {
 	return follow(base, body)
 }
 
-// Again returns what a commit has for a body that has not changed. An empty delta means that the base in the store is the body.
+// Again returns the Body to commit for a body that has not changed. An empty delta means that the base in the store is the body.
 func Again(body, delta []byte) Body {
 	if len(delta) > 0 {
 		return Body{Delta: bytes.Clone(delta)}
@@ -87,7 +87,7 @@ func (b Body) UnpackIn(memory func(n int) []byte) (body []byte, err error) {
 	return body, err
 }
 
-// UnpackBefore is UnpackIn, and also returns what Update would for the body after this one, if that is not nil.
+// UnpackBefore is UnpackIn. If next is not nil, it also returns the result of Update for next.
 func (b Body) UnpackBefore(memory func(n int) []byte, next []byte) (body []byte, updated Body, err error) {
 	if b.KeepsBase() {
 		return nil, updated, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)

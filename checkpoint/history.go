@@ -14,7 +14,7 @@ type History interface {
 	// from the rows of at most an hour.
 	Select(ctx context.Context, slot int, w Window) ([]Checkpoint, error)
 	// Prune drops checkpoints that are older than the age, except the newest of each slot. Other checkpoints read as before. It
-	// also deletes signals that ended before that.
+	// also deletes signals that ended before that age.
 	Prune(ctx context.Context, age time.Duration) error
 	// Size returns how many bytes the store takes, for all clusters.
 	Size(ctx context.Context) (int64, error)

@@ -72,7 +72,7 @@ func (l *loader) checkPostgres(name string, d DSN) {
 }
 
 // checkPostgresTLS warns of a server elsewhere that somebody else can listen to, or pose as. The driver tries one configuration
-// after another: with sslmode=prefer, its default, one without TLS is among them.
+// after another. With sslmode=prefer, its default, one of them has no TLS.
 func (l *loader) checkPostgresTLS(name string, c *pgconn.Config) {
 	tries := []*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
 	plain, unverified := false, false

@@ -40,7 +40,7 @@ type Source struct {
 	LabelSelector string        `env:"KUBECDC_LABEL_SELECTOR" help:"Export only objects with these labels, as for kubectl. Another selector needs another log." example:"app=shop,tier!=test"`
 	FieldSelector string        `env:"KUBECDC_FIELD_SELECTOR" help:"Export only objects with these fields, which every selected resource must support. Another selector needs another log." example:"metadata.namespace!=kube-system"`
 	PageSize      int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects per page of a list. Smaller pages take less memory and more requests."`
-	List          string        `env:"KUBECDC_LIST" envDefault:"auto" values:"auto,stream,pages" help:"How lists are read. stream: as streaming lists (KEP-3157), or in pages if the API server has none. auto: stream if the API server is far away (20 ms or more), but for Events and aggregated resources."`
+	List          string        `env:"KUBECDC_LIST" envDefault:"auto" values:"auto,stream,pages" help:"How lists are read. stream: as streaming lists (KEP-3157), or in pages if the API server has none. auto: stream if the API server is far away (20 ms or more), except for Events and aggregated resources."`
 	Compression   string        `env:"KUBECDC_COMPRESSION" envDefault:"auto" values:"auto,gzip,none" help:"Whether lists come compressed, which saves two thirds of the bytes for CPU on both sides. auto: if the API server is far away (20 ms or more)."`
 	Proofs        time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often each stream is compared with the API server, by a list of metadata (large collections less often). Raise it to spare the API server. 0s: never."`
 	Watermarks    time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete. Below a minute each watch is reopened this often."`
@@ -69,7 +69,7 @@ type Kafka struct {
 	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long the topics that the exporter creates retain every change. Then they are compacted. Existing topics are not changed." example:"forever"`
 	Expiring           string        `env:"KUBECDC_KAFKA_EXPIRING_TOPICS" envDefault:"refuse" values:"refuse,accept" help:"Whether changes are written to an existing topic from which Kafka removes records by age or size (docs/records.md). refuse: its resource is not exported. accept: each removal is a gap, and live objects are written again."`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: a batch is a transaction, and consumers need isolation.level=read_committed. at-least-once: faster, but a crash may repeat changes."`
-	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may be open, up to the brokers' transaction.max.timeout.ms (15 minutes). Raise it if outages often last longer: a batch is then written again. Lower it if consumers wait this long for an exporter that died."`
+	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may be open, up to the brokers' transaction.max.timeout.ms (15 minutes). After a longer outage the batch is written again: raise it if that happens often. Lower it if consumers wait this long for an exporter that died."`
 	Protocol           int           `env:"KUBECDC_KAFKA_TRANSACTION_PROTOCOL" envDefault:"1" min:"1" max:"2" help:"2: transactions of brokers from 4.0 (KIP-890), with one round trip less. Older brokers get 1. With Kafka 4.1.1 and 4.4.0 a slot whose topic is deleted and made again while it writes may then wait until the broker is restarted."`
 	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one becomes a dead letter. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
 
@@ -103,7 +103,7 @@ type Registry struct {
 	CA           string `env:"KUBECDC_SCHEMA_REGISTRY_CA" help:"PEM file of the authorities to trust. Default: the system's." example:"/etc/kubecdc/registry-ca.crt"`
 }
 
-// DefaultListen is KUBECDC_LISTEN outside a Pod. Where another process has it, another port does.
+// DefaultListen is KUBECDC_LISTEN outside a Pod. If another process uses it, another port is chosen.
 const DefaultListen = "127.0.0.1:8080"
 
 // Checkpoint configures where progress is stored.
@@ -123,7 +123,7 @@ type Records struct {
 	SecretsKey     Secret `env:"KUBECDC_SECRETS_KEY" help:"Key of the hashes, at least 16 bytes. Prefer the environment or a file: other users can see flags. Default: a random key in the checkpoint."`
 	SecretsKeyFile string `env:"KUBECDC_SECRETS_KEY_FILE" help:"File with the key of the hashes." example:"/etc/kubecdc/hash-key"`
 	ManagedFields  string `env:"KUBECDC_MANAGED_FIELDS" envDefault:"keep" values:"keep,drop" help:"drop: leave out metadata.managedFields, a quarter to a half of most objects. Records then have no source.managers, and mostly the exporter's time."`
-	IgnoreFields   List   `env:"KUBECDC_IGNORE_FIELDS" help:"Fields whose updates do not count, as in KUBECDC_REDACT. An update that changes nothing else (but resourceVersion, generation and managedFields) is not written. Needs KUBECDC_BEFORE=full." example:"nodes:status.conditions.*.lastHeartbeatTime"`
+	IgnoreFields   List   `env:"KUBECDC_IGNORE_FIELDS" help:"Fields to ignore in updates, written as for KUBECDC_REDACT. An update that changes nothing else (but resourceVersion, generation and managedFields) is not written. Needs KUBECDC_BEFORE=full." example:"nodes:status.conditions.*.lastHeartbeatTime"`
 	Ops            List   `env:"KUBECDC_OPS" envDefault:"c,u,d,r" help:"Changes to write: c (created), u (updated), d (deleted), r (read by the first list). Only u can be left out." example:"c,d,r"`
 	Redact         List   `env:"KUBECDC_REDACT" help:"Fields to replace by keyed hashes, each as RESOURCE:PATH (docs/security.md)." example:"configmaps:data.password,pods:spec.containers.env.value"`
 }

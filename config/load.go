@@ -120,7 +120,8 @@ func notParsed(s *Setting) (what, fix string) {
 	return "not a number", "use a number" + s.bounds() + s.orDefault()
 }
 
-// add records a problem. Only the first one of a setting counts, since the others follow from it, but each bad entry of a list does.
+// add records a problem. Only the first error of a setting counts, since the others follow from it. But each bad entry of a list
+// counts.
 func (l *loader) add(name, what, fix string) {
 	s := byEnv[name]
 	if s == nil {

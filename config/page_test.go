@@ -24,8 +24,8 @@ func markdown() string {
 	b.WriteString("# Settings\n\n" +
 		"Each setting is an environment variable, or a flag, which wins: `KUBECDC_PAGE_SIZE` is `--page-size`. An empty value\n" +
 		"counts as not set. Most exporters need only `KUBECDC_RESOURCES`, `KUBECDC_SINK` with its address, and `KUBECDC_CHECKPOINT`.\n\n" +
-		"A duration has a unit (500ms, 10s, 5m, 24h), a size may have one (64KiB, 8MiB), and a list has commas. What ends an\n" +
-		"entry, in parentheses, is an example. Files of passwords, tokens and certificates can be replaced without a restart.\n\n" +
+		"A duration has a unit (500ms, 10s, 5m, 24h), a size may have one (64KiB, 8MiB), and a list has commas. The\n" +
+		"text in parentheses after an entry is an example. Files of passwords, tokens and certificates can be replaced without a restart.\n\n" +
 		"`make docs` makes this page from `config/config.go`.\n")
 	group := ""
 	for _, s := range all {

@@ -98,8 +98,9 @@ func (s *Setting) orDefault() string {
 	return "; the default is " + s.Default
 }
 
-// checkWith warns of settings that have no effect, since another one has another value, and finds those that are required. One without a
-// value was forgotten. A variable may be meant for another command, but a flag for another sink asks of another log.
+// checkWith warns of settings that have no effect because of the value of another setting. It also finds missing settings that
+// are required. A required setting without a value was forgotten. A variable may be meant for another command, but a flag for
+// another sink asks of another log.
 func (l *loader) checkWith() {
 	for _, s := range all {
 		name, allowed, _ := strings.Cut(s.With, "=")

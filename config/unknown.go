@@ -11,7 +11,7 @@ import (
 // serviceLink matches the variables that kubelet sets in each container for a Service called kubecdc or kubecdc-…: https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$`)
 
-// warnUnknown warns of variables that have the form of settings and are none. Otherwise a typing error would go unnoticed.
+// warnUnknown warns of variables that are named like settings, but are no settings. Otherwise a typing error would go unnoticed.
 func (l *loader) warnUnknown() {
 	var unknown []string
 	for name := range l.values {

@@ -82,8 +82,8 @@ func (l *loader) checkBatch() {
 	}
 }
 
-// checkListen also sets the default: what is served tells much about a cluster, and is for everybody unless KUBECDC_HTTP_ACCESS says
-// otherwise.
+// checkListen also sets the default. The pages reveal much about a cluster, and everybody can read them unless
+// KUBECDC_HTTP_ACCESS forbids it.
 func (l *loader) checkListen() {
 	if l.c.Process.Listen == "" {
 		l.c.Process.Listen = DefaultListen

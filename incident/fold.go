@@ -17,7 +17,8 @@ import (
 	"kubecdc/query"
 )
 
-// Fold is what followed by itself: the changes of one object's status, or of the objects of one type that one owner has.
+// Fold is a group of changes that followed by themselves. They are changes of one object's status, or of one owner's objects of
+// one type.
 type Fold struct {
 	First     time.Time `json:"-"` // when the first change happened that people see, such as a deletion. Zero if IsOther
 	Resource  string    `json:"resource,omitempty"`
@@ -205,7 +206,7 @@ func entryOf(f *Fold) *Entry {
 // mostAlike is how many changes that are alike are shown one by one.
 const mostAlike = 5
 
-// alike is what changes have in common that one script makes.
+// alike is what the changes of one script have in common.
 type alike struct{ op, resource, namespace, author, fields string }
 
 // foldAlike folds the changes that somebody made to the same fields of several objects, or several times.

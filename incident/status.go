@@ -8,7 +8,7 @@ import (
 	"kubecdc/internal/cells"
 )
 
-// steady are the columns that say how an object is, and not what it is or how old.
+// steady are the columns with the condition of an object, without its identity and age.
 var steady = []string{"Status", "Ready", "Up-to-date", "Available", "Restarts", "Desired", "Current", "Completions", "Active", "Suspend", "Replicas"}
 
 // leading returns the column that says best how objects of a resource are, or nil.
@@ -34,8 +34,8 @@ func (o *object) see(body []byte) {
 	}
 }
 
-// way returns how a column changed: first, worst, last. A number such as 2/3 is worst where it is lowest. Any other text is worst where it is
-// neither the first nor the last one.
+// way returns how a column changed: first, worst, last. The worst of numbers such as 2/3 is the lowest. The worst of other texts
+// is one that differs from the first and the last.
 func way(seen []string) string {
 	first, last := seen[0], seen[len(seen)-1]
 	worst := first
@@ -53,8 +53,8 @@ func way(seen []string) string {
 	return first + " → " + worst + " → " + last
 }
 
-// transition returns the columns of kubectl get in which the first and the last state of an object differ. For the leading one it also has what
-// happened meanwhile. For an object that did not exist before, it has only its status.
+// transition returns the columns of kubectl get in which the first and the last state of an object differ. The leading column
+// also shows the states in between. For an object that did not exist before, only its status is returned.
 func transition(o *object) (all []string) {
 	columns, first := cells.BuiltIn()[o.resource], leading(o.resource)
 	if columns == nil || o.last == nil {

@@ -1,5 +1,5 @@
 // Package incident is what happened in a part of a log, for people who have an incident. It has the changes of specs and data with who made
-// them. What followed by itself is folded. It knows no terminal.
+// them. Changes that followed by themselves are folded. It knows no terminal.
 package incident
 
 import (
@@ -38,7 +38,7 @@ type Entry struct {
 type Builder struct {
 	User      string // only this user's changes
 	AllFields bool   // also bookkeeping
-	Stepwise  bool   // each step of a status, as for a view of one object
+	Stepwise  bool   // shows each step of a status, for example in a view of one object
 
 	entries []*Entry
 	objects map[string]*object // whose changes are folded, by uid
@@ -152,8 +152,8 @@ func AreConsequences(lines []difference.Line) bool {
 // consequences are resources that are made of others.
 var consequences = []string{"endpoints", "endpointslices.discovery.k8s.io"}
 
-// follows reports whether a change followed others by itself: one of a status, or of an object that another one controls. What a person may
-// have done to the latter does not.
+// follows reports whether a change followed others by itself: a change of a status, or of an object that another object controls.
+// It returns false if a person may have changed the controlled object.
 func follows(l *sinks.Logged, e *query.Event, lines []difference.Line, own *owner) bool {
 	consequent := l.Op == change.Update && e.Before != nil && AreConsequences(lines)
 	return consequent || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
@@ -221,7 +221,8 @@ func isUnknown(w *who.Who) bool {
 	return w == nil || w.Grade == who.Manager || w.Grade == who.Unknown
 }
 
-// place returns where a line comes: first what the first lists found, then what happened, then what nobody sees.
+// place returns the order of lines: first the objects that the first lists found, then the changes, and last the changes that no
+// column shows.
 func (e *Entry) place() int {
 	switch {
 	case e.Fold == nil:
@@ -234,7 +235,8 @@ func (e *Entry) place() int {
 	return 1
 }
 
-// compare orders entries by time. What was done comes before what followed in the same second, since objects have no finer times.
+// compare orders entries by time. Within one second, the actions of people come before the changes that followed, since objects
+// have no finer times.
 func (e *Entry) compare(other *Entry) int {
 	isFold := func(e *Entry) int { return map[bool]int{true: 1}[e.Fold != nil] }
 	order := cmp.Or(cmp.Compare(e.place(), other.place()), e.order.Compare(other.order), isFold(e)-isFold(other))

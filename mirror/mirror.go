@@ -54,10 +54,12 @@ const (
 	atOnce      = 2000 // changes, or audit records
 )
 
-// ErrAnew says that the log is not the one that the file follows, or has lost what comes next. Or the file could not be begun.
+// ErrAnew says that the mirror can't continue. The file follows another log, the log has lost the next records, or the file could
+// not be created.
 var ErrAnew = errors.New("the mirror begins anew at the next start")
 
-// Open goes on with the file. If it has another log, or none, it is made anew, and is empty until Run or Update.
+// Open opens the file to continue it. If the file has another log, or no log, it is created anew. Then it is empty until Run or
+// Update.
 func Open(ctx context.Context, from sinks.Copier, o Options) (*Mirror, error) {
 	m := &Mirror{Options: o, from: from}
 	if m.Show == nil {

@@ -26,7 +26,7 @@ const (
 )
 
 // Metrics are the exporter's metrics. Any goroutine may call its methods, which do not block. Counters exist from the start, at
-// zero. A resource's counters exist since the resource is known.
+// zero. The counters of a resource exist from the moment that the resource is known.
 type Metrics struct {
 	registry *registry
 

@@ -28,8 +28,9 @@ func (c *Chain) Add(l *sinks.Logged) {
 	c.last[key] = change.ResourceVersion(strings.Clone(string(l.ResourceVersion)))
 }
 
-// lacking returns the version of a change that the log lacks between an object's last change and the next one, or "". A record that is
-// in the log twice may have an older version before it, and one that corrects a state has its own.
+// lacking returns the version of a change that the log lacks between an object's last change and the next one, or "". The
+// before-image of a repeated record may have an older version. The before-image of a correction has the version of the correction
+// itself.
 func lacking(last change.ResourceVersion, next *sinks.Logged) change.ResourceVersion {
 	if next.Before == nil || !last.Valid() {
 		return ""

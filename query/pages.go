@@ -30,10 +30,10 @@ type Pages struct {
 type Page struct {
 	Objects []*Object
 	Next    string   // the key after which the next page begins, or empty if this page is the last one
-	Missing []string // all that the page may lack, or empty if it is complete
+	Missing []string // what the page may lack, or empty if the page is complete
 }
 
-// OpenPages finds out what a log can tell of one resource at a moment. known is what its follower says about the moment.
+// OpenPages finds out what a log can answer about one resource at a moment. known is what its follower says about the moment.
 func OpenPages(ctx context.Context, follower *timeline.Follower, known *timeline.Set, q Question, moment timeline.Target) (*Pages, error) {
 	log := follower.Log
 	f, state, err := newStateReader(ctx, log, known, follower.Moment, q, moment)

@@ -117,7 +117,7 @@ func (f *stateReader) wants(l *sinks.Logged) bool {
 	st := f.timelines.StreamOf(l)
 	o := f.object(l, st)
 	if o == nil {
-		return true // later changes may be in the moment's era
+		return true // a later change may be in the era of the requested moment
 	}
 	if o.phase == decided {
 		return false

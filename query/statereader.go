@@ -54,8 +54,8 @@ func newStateReader(ctx context.Context, r sinks.Reader, s *timeline.Set, all ti
 // mostTries is how many of the times at which the changes are certain are tried. The log may lack something else at them.
 const mostTries = 3
 
-// readCertain returns a reader of the state at a moment. If something is uncertain at a time that may be moved, it is the state at the
-// last second before it at which nothing is.
+// readCertain returns a reader of the state at a moment. If something is uncertain at a time that may be moved, the state is from
+// the last certain second before that time.
 func readCertain(ctx context.Context, r sinks.Reader, all timeline.Source, q Question, moment timeline.Target) (*stateReader, *State, error) {
 	s, err := all(ctx, q.Resources, moment)
 	if err != nil {

@@ -34,7 +34,7 @@ func (a *Account) AuditPolicy() []Object {
 					"resources": []string{"leases"}, "operations": []string{"*"}}}},
 			"variables": []Object{
 				{"name": "dry", "expression": "has(request.dryRun) && request.dryRun"},
-				// A request that changes nothing finds the version that the next one finds too. A scale may be equal where managedFields
+				// A request that changes nothing finds the same version as the next request. A scale may be equal where managedFields
 				// are not, and a second deletion may shorten the grace period. So nothing is claimed of such requests.
 				{"name": "writes", "expression": `request.operation == "DELETE" ? !has(oldObject.metadata.deletionTimestamp) : object != oldObject`},
 				// A deletion without a grace period is two writes: the first one sets the period to 0, and the second one finds that.

@@ -116,8 +116,8 @@ func (w *walk) value(do action, nodes []*node) {
 	}
 }
 
-// array copies the array that comes next. In the path of a hash all elements are alike, so that a hash is the same when another element
-// is put before its own.
+// array copies the array that comes next. In the path of a hash all elements are alike, so that inserting an element before the
+// value does not change its hash.
 func (w *walk) array(nodes []*node) {
 	more := w.FirstElement()
 	for i := 0; more; i++ {

@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Checkpoint is the state of the store at a time: the last checkpoint of each slot by then.
+// Checkpoint is the state of the store at a time: the last checkpoint that each slot had stored by that time.
 type Checkpoint struct {
 	Name      string            `json:"name"` // name of the newest slot's checkpoint
 	Time      time.Time         `json:"time"` // when the newest slot was stored

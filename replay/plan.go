@@ -126,7 +126,7 @@ func (p *Plan) checkRetained(ctx context.Context, log sinks.Reader, incomplete b
 		return err
 	}
 	first, name := p.From.Time, "start"
-	if p.From.Cut == nil { // from its start the log has all that it has, but not the state at an end before that
+	if p.From.Cut == nil { // a replay from the start has everything in the log, but the log must still have the state at the end
 		first, name = p.To.Time, "end"
 	}
 	for _, resource := range slices.Sorted(maps.Keys(retained)) {
@@ -211,8 +211,8 @@ func (t *TopicPlan) count(l *sinks.Logged) {
 	}
 }
 
-// setNext sets the offsets at which a consumer goes on after the replay. An offset of a cut is the lowest at which a later record
-// can be. In a topic that only one slot writes to, Next is also after each record of the cut.
+// setNext sets the offsets at which a consumer goes on after the replay. An offset of a cut is the lowest that a later record can
+// have. If only one slot writes to a topic, the offset is also after every record of the cut.
 func (p *Plan) setNext(seen change.Offsets) {
 	p.Next = change.Offsets{}
 	for topic, partitions := range p.To.Cut.Offsets {

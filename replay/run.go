@@ -30,8 +30,8 @@ type Run struct {
 	Rate     int // most changes per second; 0: no limit
 	Progress func(written int64)
 	Envelope change.Envelope // for records of a log that stores none
-	// Covered returns the control records and positions that a copy may have. The copy has all changes of some resources up to a
-	// cut.
+	// Covered returns the control records and positions that may be written to a copy. The copy has all changes of some resources
+	// up to a cut.
 	Covered func(ctx context.Context, log sinks.Reader, resources []string, to *sinks.Cut) ([]change.Control, []change.Position, error)
 
 	chosen  *sinks.Labelled
@@ -165,7 +165,7 @@ func (r *Run) Do(ctx context.Context) (err error) {
 }
 
 // place identifies a part of the log within which changes have one order. In a partition, transactions of several slots may end
-// in another order than they began, so each slot is a place of its own.
+// in another order than they began. So each slot has its own place.
 func place(l *sinks.Logged) string {
 	switch {
 	case l.Topic == "" && l.Batch == 0: // an object's last state, which has no order

@@ -17,7 +17,7 @@ type Plan struct {
 	Verb     string         // kubectl's: create, replace or delete, or empty if nothing differs
 	Present  map[string]any // as a manifest has it, or nil
 	Manifest map[string]any // for create and replace
-	Left     []string       // paths that are not put back, since others set them
+	Left     []string       // paths that are not put back, since other programs set them
 }
 
 // Options is what the log and the settings know of other objects and of fields.
@@ -30,8 +30,8 @@ type Options struct {
 // Owner is an owner that an object names.
 type Owner struct{ APIVersion, Kind, Name string }
 
-// NewPlan compares an object's state then with its state now. Each is nil if there was none. It returns an error if the log has not all of the
-// state then.
+// NewPlan compares an object's past state with its present state. A state is nil if the object did not exist. It returns an error
+// if the log lacks a part of the past state.
 func NewPlan(resource string, then, now *query.Object, o Options) (*Plan, error) {
 	switch {
 	case then == nil && now == nil:

@@ -95,7 +95,7 @@ func noColumn(path, rest string, names []string) error {
 }
 
 // pick returns the type with the chosen members. In lists and maps it chooses the members of their elements. An empty tree
-// chooses everything except what is hidden. A record of which nothing is left is removed, too.
+// chooses everything except what is hidden. A record without remaining members is removed, too.
 func (t *Type) pick(only, without, asJSON tree) *Type {
 	c := *t
 	if t.Elem != nil {

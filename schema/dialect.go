@@ -17,7 +17,7 @@ type Table struct {
 	Resource change.Resource
 	Object   *Type  // the type of its objects
 	Prefix   string // the prefix of the topics
-	Brokers  string // for statements that name them
+	Brokers  string // the brokers' addresses, for statements that name them
 	Encoding string // KUBECDC_ENCODING, or empty for debezium
 	Registry string // the registry's address, for statements that name it
 }

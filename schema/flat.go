@@ -96,9 +96,9 @@ func (c *column) arrow(from string) string {
 	return c.cast(from)
 }
 
-// cast returns a value's text in the column's type, or null if it does not fit. One error would remove all rows from the view,
-// and an object may be older or newer than the schema, with another type there. A number has at most 99 digits on each side, so
-// that none is out of range.
+// cast returns a value's text in the column's type, or null if it does not fit. An error in one row would fail the complete view,
+// and an older or newer object may have another type in that place. A number has at most 99 digits on each side, so that none is
+// out of range.
 func (c *column) cast(text string) string {
 	switch c.kind {
 	case Integer:

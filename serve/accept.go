@@ -61,7 +61,7 @@ func accepted(r *http.Request, forms []schema.GroupVersionKind) (form string, m 
 	for _, c := range clauses(r) {
 		asked := schema.GroupVersionKind{Group: c.Params["g"], Version: c.Params["v"], Kind: c.Params["as"]}
 		isYAML := c.Type == "application" && c.SubType == "yaml"
-		stream, version := c.Params["stream"], c.Params["sv"] // "v1" is that of options, which only objects have
+		stream, version := c.Params["stream"], c.Params["sv"] // "v1" is the version of options, which only objects have
 		if (isJSON(c) && (stream == "" || stream == "watch") || isYAML && stream == "") && slices.Contains(forms, asked) &&
 			(version == "" || version == "v1" && len(forms) == len(objectForms)) {
 			return asked.Kind, media{isYAML: isYAML, isPretty: c.Params["pretty"] == "1" || wantsPretty(r)}, true

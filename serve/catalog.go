@@ -71,7 +71,7 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 		byView = append([]string{crds}, ids...)
 	}
 	var v *view
-	for _, id := range byView { // the log of one may begin later than that of others
+	for _, id := range byView { // the log of one resource may begin later than the log of another
 		if v, err = s.allOf(ctx, q, id); err != nil {
 			return nil, err
 		}
@@ -142,8 +142,8 @@ func (all *views) described(ctx context.Context, v *view, moment time.Time) (res
 	return found, all.custom(ctx, v, found)
 }
 
-// unnamed describes a resource by one of its objects. It returns nil if none lives. Topics, and so their mirror, have no list of
-// resources, and may have no CRDs.
+// unnamed describes a resource by one of its objects. It returns nil if no object lives. A log in topics, and so its mirror, has
+// no list of resources, and may lack the CRDs.
 func (all *views) unnamed(ctx context.Context, id string) (*served, error) {
 	if known, found := all.kinds.Load(id); found {
 		return known.(*served), nil
@@ -166,7 +166,7 @@ func (all *views) unnamed(ctx context.Context, id string) (*served, error) {
 	return d, nil
 }
 
-// describe returns a resource of which only the names are known. Unless it is built in, its tables have names and ages.
+// describe returns a resource if only its names are known. Unless it is built in, its tables have names and ages.
 func describe(r change.APIResource) *served {
 	if b := builtin()[r.ID()]; b != nil {
 		return &served{APIResource: r, Columns: b.Columns, Fields: b.Fields, Parts: b.Parts}
@@ -214,8 +214,8 @@ type definition struct {
 	}
 }
 
-// customResource returns the resource of a CRD, in the version in which it was logged. If that is not known, it is the version that an
-// exporter reads: the first one by Kubernetes' order.
+// customResource returns the resource of a CRD, in the version in which it was logged. If that version is not known, it is the
+// version that an exporter reads: the first one in Kubernetes' order.
 func customResource(crd []byte, logged map[string]*served) *served {
 	var d definition
 	if json.Unmarshal(crd, &d) != nil {

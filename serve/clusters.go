@@ -22,7 +22,7 @@ import (
 type Clusters struct {
 	*Server
 	open    func(cluster string) (sinks.ReadCloser, error)
-	opening singleflight.Group // by cluster. One that takes long does not hold up the others
+	opening singleflight.Group // by cluster. A slow cluster does not delay the others
 	mu      sync.Mutex
 	logs    []sinks.ReadCloser // that are open
 	all     map[string]*Server

@@ -10,12 +10,12 @@ import (
 	"kubecdc/query"
 )
 
-// definitions shares the resources of CRDs among views: moments differ in few of them, and schemas are large. It keeps none from being
-// collected that no view has.
+// definitions shares the resources of CRDs among views: moments differ in few of them, and schemas are large. The garbage
+// collector can still remove a resource that no view has.
 type definitions struct {
 	mu        sync.Mutex
 	resources map[definitionID]weak.Pointer[served]
-	most      int // how many there are when those that were collected are removed
+	most      int // at this many entries, the collected ones are removed
 }
 
 // definitionID identifies a CRD, and the version in which its resource was logged.

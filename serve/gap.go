@@ -22,7 +22,7 @@ type heldGap struct {
 	bytes    int
 	memory   *memory
 	began    time.Time
-	end      *change.Gap // its record, or nil if the log does not have that yet
+	end      *change.Gap // the record of the gap, or nil if the log does not have it yet
 	hasAll   bool        // the log has its last change, which may not yet have been read
 	asked    bool        // the log already had it at the last call of release, and no change came since
 }
@@ -30,7 +30,7 @@ type heldGap struct {
 const (
 	retryGap    = time.Second // time after the last change until the log is searched for the end of a gap
 	mostHeld    = 20_000      // maximum number of changes
-	mostBytes   = 64 << 20    // maximum size of the held objects, of which the user's memory is a part
+	mostBytes   = 64 << 20    // maximum size of the held objects. It is a part of the user's memory
 	longestHeld = time.Minute // maximum time without the end of the gap
 )
 
@@ -65,8 +65,8 @@ func (w *watcher) hold(ctx context.Context, l *sinks.Logged) (bool, error) {
 	return true, nil
 }
 
-// release writes the changes of a gap, if it has ended. That is so if ended is true, or if the log already had all of them at the last
-// call.
+// release writes the changes of a gap, if it has ended. A gap has ended if ended is true, or if the log already had all of its
+// changes at the last call.
 func (w *watcher) release(ctx context.Context, ended bool) error {
 	if len(w.held.changes) == 0 {
 		return nil

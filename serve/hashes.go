@@ -16,8 +16,9 @@ import (
 	"kubecdc/redact"
 )
 
-// A log has hashes in place of redacted values, as text. A typed client fails on a text where its type has another one, and so does the
-// list. So a hash in a field of bytes is served as the base64 of its text. Where the schema wants neither bytes nor any text, it is left out.
+// A log has hashes in place of redacted values, as text. A typed client fails on a text if its own type has another type in that
+// place, and then its complete list fails. So a hash in a field of bytes is served as the base64 of its text. Where the schema
+// wants neither bytes nor any text, it is left out.
 
 var hashPrefix = []byte(`"` + redact.HashPrefix)
 

@@ -186,7 +186,8 @@ func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, q *reques
 	})
 }
 
-// fill answers with a list that has no elements yet, and ends with them. encode returns some of them, with commas between them.
+// fill answers with a list that has no elements yet, and adds the elements at its end. encode returns some elements, with commas
+// between them.
 func (s *Server) fill(w http.ResponseWriter, r *http.Request, q *request, l *listing, empty any, encode func([]*query.Object) ([]byte, error)) error {
 	head, err := json.Marshal(empty)
 	if err != nil {

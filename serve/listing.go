@@ -14,8 +14,8 @@ import (
 	"kubecdc/query"
 )
 
-// listing is the objects of a list. Its answer begins with its warnings, so all objects are read before. Those for which there is no memory are
-// then read again. A list with a limit ends there instead.
+// listing is the objects of a list. Its answer begins with its warnings, so all objects are read before. Objects that do not fit
+// in the memory are read again for the answer. A list with a limit ends before them instead.
 type listing struct {
 	view      *view
 	resource  *served
@@ -131,7 +131,7 @@ func (all *views) page(ctx context.Context, v *view, part query.Within, n int) (
 	return found, err
 }
 
-// work does what takes the processor and memory, of which users have shares.
+// work runs do, which takes CPU and memory, once the user's share allows it.
 func (all *views) work(ctx context.Context, do func() error) error {
 	user := web.SenderOf(ctx)
 	if err := all.pages.Acquire(ctx, user, 1); err != nil {

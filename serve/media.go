@@ -31,7 +31,7 @@ const largestYAML = 512 << 10
 
 var converting sync.Mutex // since each takes much memory
 
-// encoder writes an answer, of which it gets JSON, part by part. Close ends it.
+// encoder writes an answer in the requested form. It gets the answer as JSON, part by part. Close ends it.
 type encoder struct {
 	media
 	to   http.ResponseWriter

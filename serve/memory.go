@@ -15,10 +15,10 @@ const (
 	ofObject   = 256 << 10
 )
 
-// mostPages is how many pages are read or written as text at once, of which a user has half.
+// mostPages is how many pages are read or written as text at once. One user may have half of them.
 var mostPages = int64(2 * max(2, runtime.GOMAXPROCS(0)))
 
-// memory is what one answer has of the memory of all.
+// memory is one answer's part of the memory that all answers share.
 type memory struct {
 	shares *web.Shares
 	user   string

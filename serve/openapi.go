@@ -15,8 +15,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. A document is made of
-// CRDs, or it is the API server's.
+// schemas answers requests for OpenAPI schemas of version 3, from which kubectl explain describes resources. A document is either
+// built from CRDs or taken from the API server.
 func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c catalog, path string) error {
 	if path == "" {
 		paths := map[string]any{}
@@ -58,7 +58,8 @@ func (s *Server) stored(ctx context.Context, q *request, resource *served) (docu
 	return s.views.document(ctx, resource.path(), q.timeOf(v))
 }
 
-// timeOf returns the time of a request's moment, of which v is a view. Without a view it is not known for a version: the zero time.
+// timeOf returns the time of a request's moment. v is a view of that moment. If v is nil and the request names a version, the
+// time is unknown: the zero time.
 func (q *request) timeOf(v *view) time.Time {
 	switch {
 	case v == nil:

@@ -27,7 +27,7 @@ import (
 type request struct {
 	target timeline.Target // or the zero value for the end of the log
 	pinned bool            // the path names the moment
-	local  string          // which time the path's one stands for, if it has no zone or no date
+	local  string          // the complete time, if the time in the path has no zone or no date
 	path   string          // without the moment
 
 	group, version, plural string // plural is empty for discovery
@@ -175,8 +175,8 @@ func (q *request) options(v url.Values) error {
 	return nil
 }
 
-// refused returns the API server's error for a request whose path exists. own is whether the path is one of its own resources, for which
-// it has no HEAD.
+// refused returns the API server's error for a request whose path exists. own says that the path is one of the API server's own
+// resources, which do not allow HEAD.
 func (q *request) refused(r *http.Request, own bool) error {
 	if own && r.Method == http.MethodHead {
 		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")

@@ -24,8 +24,9 @@ import (
 type review interface {
 	runtime.Object
 	Unmarshal([]byte) error
-	// answer sets the status, of which the client may have sent one. forward sends the review to the API server for the client, and adds
-	// the answer to it. It is nil if no API server decides: whoever may ask may read everything then.
+	// answer sets the status, and replaces one that the client has sent. forward sends the review to the API server for the
+	// client, and adds the answer to the review. forward is nil if no API server decides: then everybody who may ask may read
+	// everything.
 	answer(s *Server, r *http.Request, q *request, forward func() error) error
 }
 
@@ -163,7 +164,7 @@ func (m *whatMayI) answer(_ *Server, _ *http.Request, _ *request, forward func()
 	return nil
 }
 
-// retained returns those of some verbs that a rule has.
+// retained returns the verbs of some that a rule has too.
 func retained(rule, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(verb string) bool { return !slices.Contains(rule, verb) && !slices.Contains(rule, "*") })
 }

@@ -49,15 +49,15 @@ type views struct {
 	recent      *lru.Cache[viewID, *view]
 	reading     singleflight.Group
 	definitions definitions
-	kinds       sync.Map // *served of resources of which only objects tell the kind, by id
+	kinds       sync.Map // by id: *served of resources whose kind is known only from their objects
 	shared
 }
 
 // shared is what the requests for all clusters share.
 type shared struct {
-	turns  *web.Shares // requests that ask the log what they need before they begin an answer have them
-	places *web.Shares // requests that wait for a view have them
-	pages  *web.Shares // pages that are being read or written have them
+	turns  *web.Shares // held by requests that query the log before they begin an answer
+	places *web.Shares // held by requests that wait for a view
+	pages  *web.Shares // held by pages that are being read or written
 	memory *web.Shares
 }
 
@@ -74,7 +74,8 @@ const (
 	mostReads = 8   // requests that ask the log at once, and views that are read. A client that leaves does not end the reading
 )
 
-// inTurn lets a request ask the log. So hundreds that begin at once, as informers do, hold up no other user's.
+// inTurn lets a request ask the log. So hundreds of requests that begin at once, for example of informers, do not delay the
+// requests of other users.
 func inTurn[T any](ctx context.Context, all *views, ask func() (T, error)) (answer T, err error) {
 	user := web.SenderOf(ctx)
 	if err := all.turns.Acquire(ctx, user, 1); err != nil {

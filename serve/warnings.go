@@ -18,8 +18,8 @@ const (
 	largestWarnings = 2400 // maximum size of all warnings but the last one in bytes
 )
 
-// warn adds a Warning header for each reason why an answer may be incomplete. Before these is one that says what a time without a zone stands
-// for. Reasons that name what was asked for come first. The last warning counts the reasons that do not fit.
+// warn adds a Warning header for each reason why an answer may be incomplete. The first warning says what a time without a zone
+// stands for. Reasons that name what was asked for come first. The last warning counts the reasons that do not fit.
 func warn(w http.ResponseWriter, q *request, missing []string) {
 	missing, size := q.namedFirst(missing), 0
 	if q.local != "" {

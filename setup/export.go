@@ -50,10 +50,10 @@ func ExportConfig(c *config.Config) (plan.Config, error) {
 	}, nil
 }
 
-// checkpointMemory returns the size of a slot's cache of bodies, and that of one commit of the checkpoint. Up to two commits are
-// pending for the checkpoint while one is written. The embedded log has none, and reads a body that is not cached by a query of its
-// own. Large commits save work: an object that changes again and again is packed and written once. A commit to Postgres is one message,
-// for which this process needs twice its size.
+// checkpointMemory returns the size of a slot's cache of bodies, and the size of one commit to the checkpoint. Up to two commits
+// are pending for the checkpoint while one is written. The embedded log has none, and reads a body that is not cached by a query
+// of its own. Large commits save work: an object that changes again and again is packed and written once. A commit to Postgres is
+// one message, for which this process needs twice its size.
 func checkpointMemory(c *config.Config, sink sinks.Kind) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
 	if sink.InCheckpoint {

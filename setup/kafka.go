@@ -48,7 +48,7 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	return settings
 }
 
-// OpenBroker opens the sink as the broker of consumer groups, and fails if it does not answer, or is none.
+// OpenBroker opens the sink as the broker of consumer groups. It fails if the sink is no broker, or does not answer.
 func OpenBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	e := SinkOf(settings)
 	if e.broker == nil {

@@ -38,7 +38,7 @@ func OpenMirror(ctx context.Context, from sinks.Copier, settings *config.Config,
 	return m, reader, nil
 }
 
-// mirrorLag is how far behind the log's end a mirror may be that is read in its place.
+// mirrorLag is how far a mirror may be behind the log's end if it is read in place of the log.
 const mirrorLag = 10 * time.Second
 
 // ReadMirror returns a reader of the mirror of a log, and its path, once it has all that the log has now. It returns nil if there is none,

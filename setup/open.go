@@ -60,8 +60,8 @@ type fileStore interface {
 	checkpoint.Past
 }
 
-// inFile opens the checkpoint in a file, where the log may be too. For an exporter, the settings say whether it is there. For a
-// command, the file does.
+// inFile opens the checkpoint in a file, where the log may be too. For an exporter, the settings say whether the log is in the
+// file. For a command, the file itself shows it.
 func inFile(
 	ctx context.Context, c *config.Config, cluster, path string, open func(ctx context.Context, path string) (*sqlite.Store, error),
 ) (fileStore, error) {

@@ -16,9 +16,9 @@ import (
 	logsqlite "kubecdc/sinks/sqlite"
 )
 
-// A cluster that is created again under the same name, as with kind, is another cluster. Each one gets a new log, if the embedded
-// log is in its default place and has the name of the kubeconfig's context. The first log has that name. Later logs have NAME@
-// and the start of their uid.
+// A cluster that is created again under the same name, for example with kind, is another cluster. Each such cluster gets a new
+// log, if the embedded log is in its default place and has the name of the kubeconfig's context. The first log has that name.
+// Later logs have NAME@ and the start of their uid.
 
 // EmbeddedLog is a log in a file in its default place.
 type EmbeddedLog struct {

@@ -47,5 +47,5 @@ type Copied struct {
 	change.Batch
 	Logged time.Time
 	Stubs  map[int]string // the dead letters of changes that are stubs, by the index of the change
-	Lacks  []string       // the resources of which the log may have lost changes of this batch, which compaction does
+	Lacks  []string       // resources that may have lost changes of this batch in the log, by compaction
 }

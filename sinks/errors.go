@@ -60,8 +60,7 @@ func (e *OtherEncodingError) Error() string {
 		"and KUBECDC_CHECKPOINT too; nothing was written", e.Log, e.Stored, e.Found, e.Setting)
 }
 
-// MovedError says that an address leads to another server than at the start, which does not have the log. Nothing was written
-// there.
+// MovedError says that an address now leads to another server, which does not have the log. Nothing was written to that server.
 type MovedError struct{ Address, Known, Found string }
 
 func (e *MovedError) Error() string {

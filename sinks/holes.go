@@ -20,7 +20,7 @@ type HoleFinder interface {
 }
 
 // Hole is what a slot's log lacks in its middle: batches, or changes of a batch. The log is complete up to the positions before,
-// and from the positions after. So a gap record of each stream explains the hole, and nothing is listed.
+// and from the positions after. So a gap record of each stream explains the hole, and no list is necessary.
 type Hole struct {
 	Reason        string
 	InBatch       bool // a batch lacks changes, whose streams are not known

@@ -10,7 +10,7 @@ type Kind struct {
 	// RebuildsCheckpoint means that a lost checkpoint can be rebuilt from the log, which can be read back and is not in the
 	// checkpoint's file.
 	RebuildsCheckpoint bool
-	// InCheckpoint means that the log is in the checkpoint's file, and remembers itself what it has (Opened.Memory).
+	// InCheckpoint means that the log is in the checkpoint's file, and is its own memory (Opened.Memory).
 	InCheckpoint bool
 	// Spools means that batches go into a spool while the sink does not accept them.
 	Spools bool

@@ -29,8 +29,8 @@ func (r *Removed) Loss() *LostTailError {
 		Gone: func(s change.StreamID) bool { return r.Changes != "" || r.Objects[s] != "" }}
 }
 
-// Retained returns what a log has of its resources: all changes since a time, except those that were removed. If some is not
-// empty, it returns only the resources in some.
+// Retained returns what a log has of its resources: all changes since a time, except removed ones. If some is not empty, it
+// returns only the resources in some.
 func (r *Removed) Retained(resources, some []string, since time.Time) map[string]Retained {
 	all := map[string]Retained{}
 	for _, id := range resources {

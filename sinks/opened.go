@@ -16,7 +16,7 @@ type Opened struct {
 	// Hole is a hole in the middle of the log, or nil. Open searches no longer than HoleTime, and finds a hole until records
 	// explain it.
 	Hole *Hole
-	// Memory is set if the log remembers itself what it has. Otherwise it is nil, and the log has Content and Tail.
+	// Memory is set if the log is its own memory. Otherwise it is nil, and the log has Content and Tail.
 	Memory  Memory
 	Content Content
 	// Tail reads back the batches after the checkpoint's batch, which earlier owners have made durable. It calls visit with each,
@@ -58,8 +58,8 @@ type State struct {
 	// Positions are each stream's newest. The position of a stream whose first list has not ended is empty.
 	Positions []change.Position
 	Records   int64 // about how many Fold will read
-	// Fold visits changes, of which each object's last one is its state. A change has the same fields as those of Recovered, and
-	// is valid until visit returns. Fold calls progress from time to time.
+	// Fold visits changes. The last change of each object is the object's state. A change has the same fields as the changes of
+	// Recovered, and is valid until visit returns. Fold calls progress from time to time.
 	Fold func(ctx context.Context, visit func(*change.Change) error, progress func(Progress)) (Progress, error)
 	// Lost is what the log has lost of these streams, or nil.
 	Lost *LostTailError

@@ -2,7 +2,7 @@ package sinks
 
 import "time"
 
-// Place is a place in the log, between two batches of each slot. It has the last batch before it, by slot.
+// Place is a place in the log, between two batches of each slot. It maps each slot to the slot's last batch before the place.
 type Place map[int]uint64
 
 // Has reports whether a batch is before the place. That is unknown for a slot that the place leaves out.
@@ -11,7 +11,7 @@ func (p Place) Has(slot int, batch uint64) (has, known bool) {
 	return known && batch <= last, known
 }
 
-// BatchID is the number of a batch, and whose it is.
+// BatchID is the number of a batch, with its slot and epoch.
 type BatchID struct {
 	slot  int
 	epoch int64
@@ -20,7 +20,8 @@ type BatchID struct {
 
 func BatchOf(slot int, epoch int64, batch uint64) BatchID { return BatchID{slot, epoch, batch} }
 
-// Point is a place, with a time for what the place does not tell. Clocks step back, and those of two slots differ.
+// Point is a place and a time. The time orders what the place can't order, although clocks step back, and the clocks of two slots
+// differ.
 type Point struct {
 	Place
 	Logged time.Time

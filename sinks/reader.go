@@ -118,7 +118,7 @@ const (
 	// reported them: inferred ones, and deletions of a gap. If retention has removed an object's last change, it is the first change after
 	// Query.To, with Before.
 	Last
-	// Rest is the changes of each name after Query.After, in their order, up to the first one that is not wanted. Wanted is
+	// Rest has the changes of each name after Query.After, in their order, up to the first change that is not wanted. Wanted is
 	// called right before visit, or several times before it.
 	Rest
 	// Table is the present state of each object in the log, with After as the only image.
@@ -148,7 +148,7 @@ type Logged struct {
 	Cluster       string    // set by Kafka
 	Slot          int
 	Epoch         int64
-	Batch         uint64 // 0: a pruned batch, of which the log has the last states of objects
+	Batch         uint64 // 0: a pruned batch. The log still has the last states of its objects
 	DeadLetter    string // if not empty, After and perhaps Before are stubs, and the dead letter with this id has the record
 
 	// These are set by a sink whose log is records (Kafka).

@@ -77,7 +77,8 @@ func SessionOf(ctx context.Context) context.Context {
 type Log interface {
 	// Write makes the batch durable, all or nothing, and returns the offsets after its records. After any error except a
 	// context's the outcome is unknown, and the caller must open the slot again to find out. A *RefusedError names the resources
-	// whose records the log refuses. In a batch that it has written, Write replaces an image that is too large by what the log has.
+	// whose records the log refuses. After the write, Write replaces each image in the batch that was too large by the image in
+	// the log.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
 	// Close ends the log. It writes nothing.
 	Close() error

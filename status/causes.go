@@ -101,7 +101,7 @@ func sortProblems(all []Problem) {
 	})
 }
 
-// advice is what to do about a problem, and the page about it.
+// advice says what to do about a problem, and names the page about it.
 type advice struct{ help, see string }
 
 // These codes of problems (live.Problem.Code) are no states of streams.

@@ -15,10 +15,10 @@ import (
 // Report is the answer of /readyz.
 //
 // The process is ready if it holds a slot and knows the streams of its slots. Each stream must have had its first position or an
-// error. While streams still get their first positions, an error that may pass is not enough: the others wait for them, too. No
-// component except the selection may have a problem. A stream's or another slot's error does not make it unready, since the other
-// streams and slots go on. Both are listed. A stream that was ready once remains ready, also during a relist. A replica on
-// standby is ready.
+// error. While streams still get their first positions, an error that may pass does not count, since the other streams wait for
+// such a stream, too. No component except the selection may have a problem. A stream's or another slot's error does not make it
+// unready, since the other streams and slots go on. Both are listed. A stream that was ready once remains ready, also during a
+// relist. A replica on standby is ready.
 type Report struct {
 	Ready    bool       `json:"ready"`
 	Standby  string     `json:"standby,omitempty"` // why this replica intentionally holds no slot

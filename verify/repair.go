@@ -28,7 +28,7 @@ func Repairs(streams []*change.Stream, all []Result, after int64) (requests []ch
 	return requests, nil
 }
 
-// Repaired returns the id of the last signal such that no repair up to it is unfinished, or 0. With it (Repair.After), an
+// Repaired returns the id of the last signal such that no repair up to it is unfinished, or 0. With this value (Repair.After), an
 // exporter does not repeat the repair of another command.
 func Repaired(ctx context.Context, store checkpoint.Store) (last int64, err error) {
 	all, err := store.Signals(ctx, false)

@@ -144,9 +144,9 @@ type Copy struct {
 // Live visits the objects that the API server had at a resourceVersion. An empty version means now.
 type Live func(ctx context.Context, s *change.Stream, version change.ResourceVersion, visit func(key string, o Object)) error
 
-// Stream compares a copy of a stream with the API server. A copy without history may be ahead of its position. So a second
-// comparison follows if there are differences, at a newer position, and only differences that both have are reported. An object
-// that is newer than the second position, and was there in the first comparison, has a version that the API server never had.
+// Stream compares a copy of a stream with the API server. A copy without history may be ahead of its position. So if there are
+// differences, a second comparison follows at a newer position. Only differences in both comparisons are reported. An object that
+// is newer than the second position, and was there in the first comparison, has a version that the API server never had.
 func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Result, error) {
 	first, err := compareAgain(ctx, live, copied, s, time.Now().Add(-positionsFresh))
 	if err != nil || len(first.Differences)+len(first.ahead) == 0 {
@@ -170,7 +170,7 @@ func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Res
 	return again, nil
 }
 
-// listTries is how often a list is tried that expires between two pages.
+// listTries is how often a list is tried at most, if it expires between two pages.
 const listTries = 3
 
 func compareAgain(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (r *Result, err error) {

@@ -1,5 +1,5 @@
-// Package moment is how users write a point of the past: one grammar for all commands, with one help text and one error. What a
-// moment stands for in a log, query and replay know.
+// Package moment is how users write a point of the past: one grammar for all commands, with one help text and one error. The
+// packages query and replay know what a moment stands for in a log.
 package moment
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Moment is a point of the past. One of its fields is set, without IsAgo and IsLocal. If none is set, it is the end of the log.
 type Moment struct {
-	Time    time.Time              // on the clock that is asked for
+	Time    time.Time              // on the clock that the command chooses
 	Version change.ResourceVersion // a version of one resource
 	Batch   *Batch                 // what the log had with it
 	Start   bool                   // the start of the log
@@ -167,10 +167,11 @@ func durationOf(text string) (ago time.Duration, ok bool) {
 	return ago, ok
 }
 
-// layouts are those of times after a date. A blank may stand for the T.
+// layouts are the layouts of a time after a date. A blank may stand for the T.
 var layouts = []string{"T15:04:05", "T15:04", "", "T15:04:05Z07:00", "T15:04Z07:00", "T15:04:05T-0700", "T15:04T-0700"}
 
-// parseTime reads a time. One without a zone is in that of now, and one without a date on its day: these are local.
+// parseTime reads a time. A time without a zone is in the zone of now. A time without a date is on the day of now. Both are
+// local.
 func parseTime(text string, now time.Time) (t time.Time, isLocal bool, err error) {
 	given, text := text, strings.ReplaceAll(text, " ", "T")
 	if t, err = time.Parse(time.RFC3339Nano, text); err == nil {
@@ -228,8 +229,8 @@ func onlyReading(text string, t time.Time, local *time.Location, isDay bool) (ti
 
 const oneDay = 24 * time.Hour
 
-// readings returns the times at which a local clock showed what t shows in UTC. The near ones are when it would
-// have shown that with the offset of a day before or after. In between it may be turned back or forward.
+// readings returns the times at which a local clock showed what t shows in UTC. The near times are when it would have shown that
+// time with the offset of the previous or the next day. In between it may be turned back or forward.
 func readings(t time.Time, local *time.Location) (all, near []time.Time) {
 	for _, day := range []time.Time{t.Add(-oneDay), t.Add(oneDay)} {
 		_, offset := day.In(local).Zone()

@@ -19,8 +19,8 @@ func (p *pair) equal() bool {
 	return p.was.Pass(now) || rawjson.Same(p.was.Skip(), now)
 }
 
-// same passes what is the same in both states: everything that is left, or otherwise the next value. It reads nothing after the
-// first byte that differs.
+// same passes everything that is left if it is equal in both states, or else the next value. It reads nothing after the first
+// byte that differs.
 func (p *pair) same() bool {
 	was, now := p.was.Rest(), p.now.Rest()
 	alike := delta.CommonPrefix(was, now)
@@ -84,7 +84,8 @@ type member struct {
 	seen        bool
 }
 
-// lookup finds members by name. Usually each one comes after the one before. It makes an index once it has compared many.
+// lookup finds members by name. It expects the next member after the last one found, and makes an index once it has compared
+// many.
 type lookup struct {
 	all            []member
 	next, compared int

@@ -29,7 +29,7 @@ func (e *entry) same(other *entry) bool {
 // and one for each manager that applies. A client may write thousands.
 const mostEntries = 500
 
-// readChanged reads each state's entries that the other one does not have, or none if there are too many to compare. The API
+// readChanged reads the entries that only one of the two states has. It reads none if there are too many to compare. The API
 // server never writes an entry twice.
 func (r *Reader) readChanged(p *pair) {
 	r.before, r.after = r.before[:0], r.after[:0]
@@ -186,10 +186,10 @@ func newestOf(entries []entry) (newest []byte) {
 	return newest
 }
 
-// compareManagers lists the managers whose entries are new or have another time. If there are none, it lists those whose entries
-// have more fields, because times only have seconds. A manager that lost fields to another one has a changed entry too, but is
-// not listed. Neither is the manager of the entries that the API server merges when there are too many. moved is the newest time,
-// if it is newer than what it replaces.
+// compareManagers lists the managers whose entries are new or have another time. If there are none, it lists the managers whose
+// entries gained fields, because times only have seconds. A manager that lost fields to another one has a changed entry too, but
+// is not listed. Neither is the manager of the entries that the API server merges when there are too many. moved is the newest
+// time, if it is newer than what it replaces.
 func (r *Reader) compareManagers() (managers, moved []byte) {
 	from := len(r.out)
 	for _, byTime := range []bool{true, false} {

@@ -70,7 +70,7 @@ func (r *Reader) created(c *change.Change) {
 }
 
 // deleted sets the end of the grace period, unless something is known to have happened later. Otherwise the object does not show
-// when it was deleted: its deletionTimestamp is when that was requested.
+// when it was deleted. Its deletionTimestamp is when the deletion was requested.
 func (r *Reader) deleted(c *change.Change) {
 	m := metadataOf(c.Before)
 	if m.deleted == nil {

@@ -7,7 +7,7 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// prune makes the oldest remaining row complete. What a commit adds to that row meanwhile wins.
+// prune makes the oldest remaining row complete. The values that a commit adds to that row at the same time take precedence.
 const prune = `
 with keep as (
   select s.slot, coalesce(

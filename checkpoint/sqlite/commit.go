@@ -16,8 +16,8 @@ import (
 	"kubecdc/checkpoint/internal/tables"
 )
 
-// Commit makes one transaction. It moves the slot first. That fails with checkpoint.ErrFenced if the slot has a newer owner,
-// and with checkpoint.ErrBehind if the store is not at the batch before.
+// Commit makes one transaction. It moves the slot first. The move fails with checkpoint.ErrFenced if the slot has a newer owner,
+// and with checkpoint.ErrBehind if the store is not at the previous batch.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	err := s.InTx(ctx, func(t *tables.Tx) error {
 		if err := moveSlot(t, c); err != nil {

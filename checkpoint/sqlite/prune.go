@@ -9,8 +9,8 @@ import (
 )
 
 // Prune drops the rows that are older than the age, except the newest of each slot, and makes each slot's oldest remaining row
-// complete. It also drops signals that ended before that. If a reader has prevented Redact from rewriting the file, Prune does
-// it.
+// complete. It also drops signals that ended before that age. If a reader has prevented Redact from rewriting the file, Prune
+// rewrites it.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.InTx(ctx, func(t *tables.Tx) error {
 		const query = `select slot, coalesce(min(second) filter (where time > $2), max(second))

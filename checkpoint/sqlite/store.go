@@ -19,8 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Store is a checkpoint.Store in a file that one process owns. Others share it with that process. The owner knows that no other
-// owner lives, and ends all leases.
+// Store is a checkpoint.Store in a file that one process owns. Other processes share the file with the owner. The owner knows
+// that no other owner lives, and ends all leases.
 type Store struct {
 	tables.Store
 	file     *sqlitefile.File
@@ -34,7 +34,7 @@ var (
 	_ checkpoint.Past  = (*Store)(nil)
 )
 
-// Open opens the file as its owner. It creates one that only this user can read, if there is none. It fails with
+// Open opens the file as its owner. If there is no file, it creates one that only this user can read. It fails with
 // *checkpoint.InUseError while another process owns the file.
 func Open(ctx context.Context, path string) (*Store, error) {
 	file, err := sqlitefile.Own(ctx, path)

@@ -62,8 +62,8 @@ func (p *Prepared) Find() {
 	}
 }
 
-// Follow sets the before-images that are the states after the batch before, while that is being written. They are copied, since its
-// memory is used again before this batch is durable.
+// Follow takes before-images from the states after the previous batch, while that is being written. It copies them, since the
+// memory of the previous batch is used again before this batch is durable.
 func (p *Prepared) Follow(before *Prepared) {
 	for i := range p.All {
 		o := &p.All[i]
@@ -79,7 +79,7 @@ func (p *Prepared) Follow(before *Prepared) {
 	}
 }
 
-// HasStubs reports whether the sink has written other states than those that the next batch follows.
+// HasStubs reports whether the sink has written stubs in place of states. The next batch must then follow the stubs.
 func (p *Prepared) HasStubs() bool {
 	return slices.ContainsFunc(p.All, func(o Object) bool {
 		return o.Written >= 0 && !IsSame(o.State, p.Changes[o.Written].After)

@@ -154,7 +154,7 @@ func (q *Queue) InFlight() []*Batch {
 // Pending returns how many items and bytes were read and are not yet durable.
 func (q *Queue) Pending() (items, bytes int64) { return q.pendingItems.Load(), q.pendingBytes.Load() }
 
-// Since returns the time of the first record of each stream that has records which are not yet durable.
+// Since returns, for each stream with records that are not yet durable, the time of the first such record.
 func (q *Queue) Since() map[change.StreamID]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -23,8 +23,9 @@ import (
 // Committer makes batches durable, one after another, in three steps. It prepares a batch (number, before-images), writes it (all
 // or nothing), and remembers the state after it. The batches come from the queue, or from a spool.
 //
-// If isAhead, a batch is prepared while the one before is being written, whose states are before-images. Once that is durable,
-// the batch is begun, and then that is remembered. If the sink has written stubs, that comes first, and it is prepared again.
+// If isAhead, a batch is prepared while the previous batch is being written. The states of the previous batch are its
+// before-images. Once the previous batch is durable, the write of the new batch begins, and then the previous batch is
+// remembered. If the sink has written stubs, the previous batch is remembered first, and the new one is prepared again.
 //
 // Invariants (docs/design.md):
 //  1. The remembered state changes with the batch, in one transaction, or only after the sink has the batch.

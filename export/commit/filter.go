@@ -8,9 +8,9 @@ import (
 	"kubecdc/redact"
 )
 
-// Filter decides which updates are not written to the log. An object's state in the log remains the last one that was written.
-// The inventory has that body, and the next change that is written has it as its before-image. But the inventory gets the version
-// of the update that was left out, so that the next session knows which version the API server has.
+// Filter decides which updates are not written to the log. The state of an object in the log remains the last written one. The
+// inventory has its body, which is the before-image of the next written change. But the inventory has the version of the update
+// that was left out, so that the next session knows which version the API server has.
 type Filter struct {
 	noUpdates bool
 	mask      func(stream change.StreamID) *redact.Mask // nil: all fields count
@@ -27,11 +27,11 @@ func NewFilter(config *plan.Config) *Filter {
 	return f
 }
 
-// recordEvery is the time between two records of what is ignored. What is read for a question about the last hour has one.
+// recordEvery is the time between two records of what is ignored. So the records of the last hour always contain one.
 const recordEvery = 30 * time.Minute
 
-// tell adds a record of what is ignored to the first batch, and to a later one now and then. A nil filter, which writes what
-// other sessions have left, knows nothing about that.
+// tell adds a record of what is ignored to the first batch, and to a later one now and then. A nil filter adds no record: it
+// writes the batches of other sessions.
 func (f *Filter) tell(b *change.Batch) {
 	if now := time.Now(); f != nil && now.Sub(f.recorded) >= recordEvery {
 		f.recorded, b.Controls = now, append(b.Controls, change.SettingsControl(f.ignores))

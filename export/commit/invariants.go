@@ -34,7 +34,8 @@ func must(ok bool, format string, args ...any) {
 }
 
 // verify verifies a batch that is about to be written after batch number after. A stream's versions may be lower than before
-// after a gap record. They may also be lower when it is not known how far the stream is complete, as after a restore of etcd.
+// after a gap record. They may also be lower if it is unknown how far the stream is complete, for example after a restore of
+// etcd.
 func (v *invariants) verify(p *batching.Prepared, after uint64) {
 	must(p.Seq == after+1, "batch %d follows batch %d", p.Seq, after)
 	for i := range p.Controls {

@@ -32,7 +32,7 @@ type Memory interface {
 
 	// Before sets the state before of each object's first update or deletion in a batch, valid until the batch is released.
 	Before(ctx context.Context, p *batching.Prepared) error
-	// Write makes the batch durable. If there is a Following, the other methods may be called meanwhile.
+	// Write makes the batch durable. The other methods may be called during Write if the Memory has a Following.
 	Write(ctx context.Context, p *batching.Prepared) error
 }
 
@@ -64,7 +64,7 @@ func (HeldBackError) Error() string {
 	return "the stream begins when the sink has all batches of the spool, since the log may have objects of the stream"
 }
 
-// LogMemory is the Memory of a log that can return its own state: a batch, and all that is known after it, are one write.
+// LogMemory is the Memory of a log that can return its own state. One write contains a batch and the complete state after it.
 type LogMemory struct {
 	sinks.Memory
 	slot        *plan.Slot
@@ -140,7 +140,7 @@ func (m *LogMemory) Forget(ctx context.Context, epoch int64, stream change.Strea
 type Opened struct {
 	Memory
 	Guard     Guard     // nil: Memory has all that the log has
-	Following Following // nil: the log remembers itself what it has
+	Following Following // nil: the log is its own memory
 	Log       io.Closer
 	Loss      *sinks.LostTailError // the loss to be recorded, if any
 	Had       []change.Position    // the positions of the slot's streams before the loss was found

@@ -21,7 +21,7 @@ type body struct {
 	delta     []byte       // in the store, or pending and newer
 	asked     bool         // often is known: whether to cache the object
 	often     bool
-	next      []byte          // the state after the batch unless its only update is left out, or nil if base is known
+	next      []byte          // the state after the batch (unless the batch's only update is left out), or nil if base is known
 	updated   checkpoint.Body // what to store for next
 	size      int64           // in the cache
 	deferred  bool            // it is or was pending

@@ -42,7 +42,8 @@ func newCheckpointer(settings Settings, parts Parts, epoch int64, seq uint64) *c
 }
 
 // add adds a batch that the sink has. If the pending bytes are at their limit, it waits for the commit in flight. So a slow store
-// slows the slot down, and memory does not grow. At twice the limit it commits: run may not have begun, as while a spool is forwarded.
+// slows the slot down, and memory does not grow. At twice the limit it commits the pending objects itself, since run may not have
+// begun (while a spool is forwarded).
 func (c *checkpointer) add(ctx context.Context, e effect) error {
 	c.mu.Lock()
 	if c.pending == nil {

@@ -1,7 +1,7 @@
-// Package inventory is the memory of a log that does not remember itself what it has. The checkpoint store has each stream's
-// position, and key, uid, version and body of each live object. The inventory follows the log at its own pace (checkpointer.go).
-// What it lacks after a crash is read back from the log (rollforward.go). If that fails, or if the log has lost something, it is
-// rebuilt (reconcile.go).
+// Package inventory is the memory of a log that is not its own memory. The checkpoint store has each stream's position, and key,
+// uid, version and body of each live object. The inventory follows the log at its own pace (checkpointer.go). What it lacks after
+// a crash is read back from the log (rollforward.go). If that fails, or if the log has lost something, it is rebuilt
+// (reconcile.go).
 //
 // The package does not know what is written, and when. It gets prepared batches.
 package inventory
@@ -54,7 +54,7 @@ type Write = func(context.Context, *change.Batch) (change.Offsets, error)
 //
 // A database that has crashed, or failed over, may have forgotten batches that are in the log. Then a read returns an older
 // state than the log's. Inferred changes and before-images that were made from it must not be written. So after the last read,
-// Check finds out whether the store still has the last batch that it has acknowledged. No later commit can hide a forgotten
+// Check verifies that the store still has the last batch that the store has acknowledged. No later commit can hide a forgotten
 // batch, since each commit must follow the one before.
 //
 // The store may be behind the log. Before positions and objects are read, it is brought up to the log. A body that is not yet

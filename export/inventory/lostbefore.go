@@ -9,8 +9,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// LostBefore returns what the log has lost before a spool that is empty or gone, if that is not compared yet, or nil. While a spool
-// continues the log, that waits. The positions are the slot's, as stored.
+// LostBefore returns what the log has lost before a spool that is empty or gone. It returns nil if that loss is already compared,
+// or as long as a spool continues the log. The positions are the slot's, as stored.
 func (s *Slot) LostBefore(ctx context.Context, seq uint64, positions []change.Position) (*sinks.LostTailError, error) {
 	lost, err := checkpoint.Losses(ctx, s.Store)
 	if err != nil {

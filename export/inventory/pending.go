@@ -80,7 +80,7 @@ func (o *objectState) id() batching.ObjectID { return batching.ObjectID{Stream: 
 // stateBytes is about the size of an objectState here and in a commit, without its body and its key.
 const stateBytes = 400
 
-// size is about what the object takes in a commit, and at least a quarter of what it takes until then.
+// size estimates the bytes of the object in a commit. Before the commit, the object takes at most four times as much memory.
 func (o *objectState) size() int64 {
 	n := int64(len(o.Key)+o.Body.Len()) + stateBytes
 	if o.body != nil {

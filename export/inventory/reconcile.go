@@ -11,9 +11,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// reconcile makes the checkpoint match the opened log. It rebuilds the checkpoint if that does not know what the log has, or if
-// the log has lost what the checkpoint relies on. (An object whose deletion is lost lives in the log, but not in the checkpoint.)
-// For streams that the checkpoint does not know, it stores what the log has. It returns the loss to record.
+// reconcile makes the checkpoint match the opened log. It rebuilds the checkpoint if the checkpoint lacks something in the log,
+// or if the log has lost something that the checkpoint relies on. (An object whose deletion is lost lives in the log, but not in
+// the checkpoint.) For streams that the checkpoint does not know, it stores what the log has. It returns the loss to record.
 func (s *Slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Content, loss *sinks.LostTailError,
 	before []change.Position) (*sinks.LostTailError, error) {
 	loss = Concerning(loss, before)

@@ -27,7 +27,7 @@ type rollForward struct {
 	pacer            *rebuild.Pacer
 }
 
-// rollForward returns what the log has lost, as far as that is known after the tail was read.
+// rollForward commits the log's tail to the checkpoint. It returns the log's losses, as far as they are known after that.
 func (s *Slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
 	r := &rollForward{Slot: s, state: state, last: opened.Last,
 		started: time.Now(), pacer: rebuild.NewPacer()}

@@ -14,8 +14,8 @@ import (
 type Slot struct {
 	Settings
 	Parts
-	// Spooled reports whether a spool continues the log after a batch, with these positions. The log gets all of the spool before
-	// the inventory is rebuilt, since only the inventory has the state between both. nil: there are no spools.
+	// Spooled reports whether a spool continues the log after a batch, with these positions. The log gets the complete spool
+	// before the inventory is rebuilt, since only the inventory has the state between log and spool. nil: there are no spools.
 	Spooled func(ctx context.Context, seq uint64, positions []change.Position) (bool, error)
 	damaged bool                 // the last session read a damaged body
 	loss    *sinks.LostTailError // that the last session's proof found, or nil

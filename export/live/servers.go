@@ -16,7 +16,7 @@ import (
 type Problem struct {
 	Text     string    `json:"problem"` // without passwords and names of objects
 	Since    time.Time `json:"since,omitzero"`
-	Cause    string    `json:"-"` // the text without what differs between streams that have one cause, or empty: it is the text
+	Cause    string    `json:"-"` // the text without the parts that differ between streams with one cause, or empty if it has no such parts
 	Code     string    `json:"-"` // Differs, DiskFull, the stream's state, or one of package status: the advice goes by it
 	Status   int32     `json:"-"` // the HTTP status with which the API server has answered, or 0
 	Recovery Recovery  `json:"-"` // its progress, if it is one

@@ -27,7 +27,7 @@ type Fill struct {
 	MaxChanges, MaxBytes int64                         // limits, at which the streams wait
 	Pending              int64                         // number of objects whose last state is in the log, but not yet in the checkpoint
 	Streams              map[change.StreamID]time.Time // when each stream's first record was read that is not yet durable
-	Spool                Spool                         // zero: the sink has all that is durable
+	Spool                Spool                         // zero: the sink has everything that is durable
 }
 
 // Spool is what a slot has in its spool.
@@ -36,7 +36,7 @@ type Spool struct {
 	Bytes, MaxBytes int64
 	Batches         uint64 // number of batches that the sink does not have
 	Full            bool
-	Why             string // the sink does not take them; empty: it does
+	Why             string // why the sink does not take them, or empty if it does
 }
 
 type slot struct {
@@ -44,8 +44,8 @@ type slot struct {
 	fill func() Fill // nil: there is no session
 }
 
-// slot returns a slot of the layout. For a slot of another layout, as while the layout changes, it returns one that is not shown.
-// The caller holds the lock.
+// slot returns a slot of the layout. While the layout changes, a slot may belong to another layout. For such a slot it returns a
+// new one, which is not shown. The caller holds the lock.
 func (e *Exporter) slot(number int) *slot {
 	if s := e.slots[number]; s != nil {
 		return s

@@ -32,7 +32,7 @@ type Session struct {
 	Since          time.Time // when it entered the state
 	Settled        bool      // it has had a position or an error
 	Positioned     bool      // it has had a position
-	Recovering     *Problem  // its recovery, which is no error, or nil
+	Recovering     *Problem  // its running recovery, or nil. A recovery is no error
 	Problem        *Problem  // remains until the stream is current again
 	Refused        bool      // the API server or the sink refuses it, or it can't be exported
 	RemovalUnknown *Problem

@@ -11,14 +11,14 @@ import (
 )
 
 // isolation is the state of a replica that gets no answer from a server that it needs: the sink, or the API server. An isolated
-// replica does not count as a replica, keeps its slots, and claims only slots that no other replica would claim. Once another
-// replica has counted for isolatedLeases leases, both servers answer that one. Then the isolated replica steps down: it releases
-// its slots. If a server answers no replica, none counts, and no slot moves.
+// replica does not count as a replica, keeps its slots, and claims only slots that no other replica would claim. If another
+// replica has counted for isolatedLeases leases, both servers answer that replica. Then the isolated replica steps down: it
+// releases its slots. If a server answers no replica, none counts, and no slot moves.
 type isolation struct {
 	isolated    bool          // a server does not answer
 	from        *Reachability // that server; remains set after it has answered
 	since       time.Time     // when it last answered
-	othersSince time.Time     // since when another replica has counted meanwhile, or zero
+	othersSince time.Time     // since when another replica has counted during the isolation, or zero
 	steppedDown time.Time     // last time
 	probation   time.Duration // how long the servers must answer after that before this replica counts again
 	rejoins     time.Time     // end of the probation

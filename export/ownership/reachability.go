@@ -42,7 +42,7 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
-// Talker is a server that sends data without being probed. It need not be probed meanwhile.
+// Talker is a server that sends data by itself. It need not be probed while it does.
 type Talker interface {
 	Heard() time.Time
 }

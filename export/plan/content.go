@@ -29,7 +29,7 @@ type Field struct {
 }
 
 // MetadataOnly reports whether only the metadata of a resource is exported. The checkpoint, too, stores only the metadata of
-// Secrets that are not exported, or that are no longer exported.
+// Secrets that are not, or no longer, exported.
 func (c *Config) MetadataOnly(r change.Resource) bool {
 	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true

@@ -8,7 +8,7 @@ import (
 	"kubecdc/change"
 )
 
-// Slot is what all that works on a slot knows of it.
+// Slot is what every part that works on a slot knows about the slot.
 type Slot struct {
 	Number   int
 	Config   Config

@@ -79,8 +79,8 @@ func (c *layoutChange) begin(ctx context.Context) error {
 	return nil
 }
 
-// offsets returns each partition's furthest offset, and each topic's first id and first starts. Only the earlier slot's
-// checkpoint shows what a topic has lost between the opening of two slots.
+// offsets returns each partition's furthest offset, and each topic's first id and first starts. If a topic lost records between
+// the opening of two slots, only the checkpoint of the earlier slot shows it.
 func (c *layoutChange) offsets() change.Offsets {
 	all := change.Offsets{}
 	for _, slot := range c.acquired[:c.from] {

@@ -18,8 +18,9 @@ import (
 
 // A process may be killed, or asked to end, in the first seconds of an outage. So a batch that the sink has not acknowledged
 // after a second also goes into a spool. If the sink takes the batch, or never will, the spool is removed. Otherwise the next
-// session, or the next process, goes on there. Each other slot begins an empty one meanwhile, since after a kill nobody else
-// knows that its inventory has all of the log. It removes that before it writes to the sink again.
+// session, or the next process, continues with the spool. During the outage each other slot begins an empty spool. After a kill
+// only this spool shows that the slot's inventory has all of the log. The slot removes its empty spool before it writes to the
+// sink again.
 
 const earlyAfter = time.Second
 

@@ -11,10 +11,10 @@ import (
 )
 
 // verifyFencing asks the checkpoint who owns the slot, after the sink or the checkpoint has refused this session as fenced. The
-// sink may do that although the slot has no other owner. For example, Kafka fences the producer of a transaction that is open for
-// longer than its timeout. Also, the newer epoch in the checkpoint may be this process's own. A request to acquire the slot may
-// time out here and still reach the database later. If the checkpoint can't be asked, the next session finds out when it acquires
-// the slot.
+// sink may refuse a session although the slot has no other owner. For example, Kafka fences the producer of a transaction that is
+// open for longer than its timeout. Also, the newer epoch in the checkpoint may be this process's own. A request to acquire the
+// slot may time out here and still reach the database later. If the checkpoint can't be asked, the next session finds out when it
+// acquires the slot.
 //
 // It also asks after a damaged body: what a new owner has stored does not fit what this session remembers, but is not damaged.
 func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error {

@@ -15,8 +15,8 @@ import (
 )
 
 // recordLoss makes the streams of the resources that the log has lost start with a comparison. What the log lacks is written.
-// Before that come gap records, so that no consumer takes it for new objects. Until they are in the log, the next session finds
-// the same loss and does this again. Each record ends with the stream's last position, at which the log is compared
+// The gap records come first, so that no consumer takes the repair for new objects. Until they are in the log, the next session
+// finds the same loss and does this again. Each record ends with the stream's last position, at which the log is compared
 // (streams.LostVersions): what happened since is read as after any interruption.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) error {
 	positions, err := s.Positions(ctx, o.Loss.Gone)

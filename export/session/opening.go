@@ -58,8 +58,8 @@ func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, rememb
 	return o, nil
 }
 
-// maxPassed is how many records of other slots the next owner may have to read again. A slot that has no stream writes no batch
-// by itself, and would otherwise read all that others have written, at each start.
+// maxPassed is how many records of other slots the next owner may have to read again. A slot without streams writes no batch by
+// itself. Otherwise it would read everything that others have written at each start.
 const maxPassed = 1000
 
 // writeTo writes batches to the slot's log, and watches whether the sink answers.

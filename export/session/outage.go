@@ -92,7 +92,7 @@ func (s *slot) spoolOn(ctx context.Context, state *checkpoint.SlotState, to *com
 	return spooling.New(ctx, &s.Slot, &s.pace, s.spool, state, s.inventory.Stored(state), to, why)
 }
 
-// openSpool opens the spool of a slot. It returns nil if there is none that can be used. An unusable one is set aside.
+// openSpool opens the spool of a slot. It returns nil if there is no usable spool. An unusable spool is set aside.
 func (s *slot) openSpool(ctx context.Context, state *checkpoint.SlotState) (*spool.Spool, error) {
 	if !s.Parts.Spools.Has(s.Number) {
 		return nil, nil
@@ -205,7 +205,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *co
 	if err == nil {
 		until := time.Now().Add(spooling.After)
 		if s.pace.Slow > 0 {
-			until = time.Now() // the session that reads on forwards the spool, without a limit
+			until = time.Now() // the next session continues to read, and forwards the spool without a limit
 		}
 		err = spooling.NewForwarder(&s.Slot, s.spool, o, state.Epoch).Run(ctx, until)
 	}
@@ -229,7 +229,7 @@ func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *co
 	return o, nil
 }
 
-// removeSpool removes the session's spool, of which the sink and the checkpoint have all batches.
+// removeSpool removes the session's spool, once the sink and the checkpoint have all its batches.
 func (s *slot) removeSpool(last uint64) error {
 	sp := s.spool
 	s.spool = nil

@@ -53,8 +53,8 @@ func (a *acquiredSlot) Open(ctx context.Context, unused bool, fail context.Cance
 }
 
 // openUnused opens a slot that no stream belongs to. The slot has a tail if an earlier layout change was killed. Only the batch
-// numbers of the tail matter. What the slot's log has lost concerns no stream yet. Begin moves the offsets past that, so that no
-// session takes it for a loss of the streams that the slot has from then on.
+// numbers of the tail matter. Losses in the slot's log concern no stream yet. Begin moves the offsets past these losses, so that
+// no session takes them for losses of the slot's later streams.
 func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (*commit.Opened, error) {
 	return a.openWith(ctx, state, func(found *sinks.Opened, write inventory.Write) (*commit.Opened, error) {
 		v, loss, err := a.inventory.OpenUnused(ctx, state, found, write)

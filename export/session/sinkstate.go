@@ -21,7 +21,8 @@ type (
 		settled
 		next *change.Batch
 	}
-	// away: the sink has not taken that batch, and the next session does not ask it again. The session after that does.
+	// away: the sink has not taken the batch in doubt, and the next session does not try the sink again. The session after that
+	// does.
 	away struct {
 		doubt
 		why error
@@ -57,8 +58,8 @@ func failed(s sinkState, why error) sinkState {
 	return s
 }
 
-// follows returns the state if the inventory has all batches up to one. It is unknown if the log may have more than that and the
-// batch in doubt.
+// follows returns the state if the inventory has all batches up to one. The state is unknown if the log may have more than these
+// batches and the batch in doubt.
 func follows(s sinkState, seq uint64) sinkState {
 	switch s := s.(type) {
 	case settled:

@@ -62,8 +62,8 @@ func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan
 }
 
 // Run works on a slot, whose streams are in the selection. It returns nil if the context ends and the slot is drained, or if
-// another replica holds the slot. It returns an error if that makes another session pointless. The most important case is that
-// the checkpoint says that another owner has fenced this one.
+// another replica holds the slot. It returns an error if the error makes another session pointless. The most important case is
+// that the checkpoint says that another owner has fenced this one.
 func Run(ctx context.Context, number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) error {
 	return newSlot(number, config, parts, selected).run(ctx)
 }
@@ -230,8 +230,8 @@ func (s *slot) fill(q *batching.Queue, memory *commit.Opened) live.Fill {
 	return f
 }
 
-// finish flushes what follows the log when a session ends, even after an error, because the log has what was written. Otherwise
-// the next session would read it back. That takes longer, and a sink that has just refused a topic may refuse that too.
+// finish flushes the inventory when a session ends, even after an error, because the log has the written batches. Otherwise the
+// next session would read them back. That takes longer, and a sink that has just refused a topic may refuse such a read, too.
 func (s *slot) finish(ctx context.Context, f commit.Following, err error) error {
 	switch {
 	case f == nil:

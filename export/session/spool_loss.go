@@ -29,7 +29,7 @@ func (s *slot) spooledAfter(ctx context.Context, seq uint64, positions []change.
 
 // loseBeforeSpool records a loss that was found when the log was opened, while the slot has a spool.
 func (s *slot) loseBeforeSpool(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) error {
-	have, err := s.Positions(ctx, nil) // after a rebuild, which differ from o.Had
+	have, err := s.Positions(ctx, nil) // after a rebuild these differ from o.Had
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}

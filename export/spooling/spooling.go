@@ -199,8 +199,8 @@ func (m *Memory) Check(ctx context.Context, p *batching.Prepared) error {
 	return m.over.inventory.Check(ctx, p)
 }
 
-// askEvery is the time between two questions whether the sink answers again. Each other session that ends for that lets all
-// watches begin anew, so only their pace becomes slower.
+// askEvery is the time between two questions whether the sink answers again. Each session that ends because of an answer lets all
+// watches begin anew. So only the pace of such sessions becomes slower.
 const askEvery = 2 * time.Second
 
 func (m *Memory) MayBegin(_ context.Context, streams []*change.Stream) error {

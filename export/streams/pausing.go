@@ -11,8 +11,8 @@ import (
 )
 
 // A user can pause a stream by a signal. The signal remains open, in the state paused, until another signal resumes the stream,
-// so the next owner of the slot finds it. A paused stream is not read, and its position remains as it is. When it is resumed, it
-// recovers what happened meanwhile, as after any stop.
+// so the next owner of the slot finds it. A paused stream is not read, and its position remains as it is. A resumed stream
+// recovers the changes of the pause, as after any stop.
 
 // pausedBy is what /readyz says about a paused stream.
 func pausedBy(g checkpoint.Signal) error {

@@ -86,7 +86,7 @@ func (r *StoredRules) apply(ctx context.Context, streams ...change.StreamID) err
 // that is deleted while no exporter runs.
 const ofAggregated = "; aggregated"
 
-// origin returns the end of a stream's rules text. As long as nothing else is found out, the end remains as it was.
+// origin returns the end of a stream's rules text. The end remains as it was until something else is found out.
 func (r *StoredRules) origin(stream change.StreamID, stored string) string {
 	aggregated, known := r.slot.Parts.Server.Aggregated(change.ResourceOf(stream).Group)
 	if aggregated || !known && strings.HasSuffix(stored, ofAggregated) {
@@ -95,7 +95,7 @@ func (r *StoredRules) origin(stream change.StreamID, stored string) string {
 	return ""
 }
 
-// withoutBodies ends the rules text of a stream of which the checkpoint stores no bodies.
+// withoutBodies ends the rules text of a stream if the checkpoint stores no bodies of the stream.
 const withoutBodies = "; no bodies"
 
 // rewriteOf returns how the bodies of a stream follow its rules.
@@ -115,10 +115,10 @@ func (r *StoredRules) rulesOf(stream change.StreamID) string {
 	return rules
 }
 
-// loosen asks for a snapshot of a stream if its objects were redacted by other rules before. The snapshot compares bodies, and
-// writes the objects of which more is exported now than the log has. Where bodies can't be compared, a warning says so. After
-// KUBECDC_BEFORE=none the same snapshot makes the checkpoint store the bodies (reflector.Snapshot). Updates and deletions before
-// it have no before-images.
+// loosen asks for a snapshot of a stream if its objects were redacted by other rules before. The snapshot compares bodies. It
+// writes an object if the log has less of the object than the rules now allow. Where bodies can't be compared, a warning says so.
+// After KUBECDC_BEFORE=none the same snapshot makes the checkpoint store the bodies (reflector.Snapshot). Updates and deletions
+// before it have no before-images.
 func (r *StoredRules) loosen(ctx context.Context, stream change.StreamID, was, now string) error {
 	s, resource := r.slot, change.ResourceOf(stream)
 	had, lacked := strings.CutSuffix(was, withoutBodies)

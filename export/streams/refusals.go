@@ -12,13 +12,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// A sink may refuse the records of one resource, whose topic may not be created or written to, and accept all others. The refusal
-// ends the session, because the outcome of the batch is unknown. The following sessions do not read the resource's streams. Their
-// positions remain, and they resume once the sink would accept their records again. The changes that happened meanwhile are
-// recovered as after any stop.
+// A sink may refuse the records of one resource, and accept all others. For example, its topic may not be created or written to.
+// The refusal ends the session, because the outcome of the batch is unknown. The following sessions do not read the resource's
+// streams. Their positions remain, and they resume once the sink would accept their records again. The changes during the refusal
+// are recovered as after any stop.
 
-// Refusals are a slot's refusals, by their place in the log. After a refusal has ended it remains here, so that its backoff
-// continues if the sink refuses the same again.
+// Refusals are a slot's refusals, by their place in the log. A refusal that has ended remains here, so that its backoff continues
+// if the sink refuses the same resource again.
 type Refusals map[string]*refusal
 
 type refusal struct {

@@ -10,8 +10,8 @@ import (
 	"kubecdc/internal/failpoint"
 )
 
-// restores informs streams that etcd was restored from a backup, by one signal to each stream. That includes streams of other
-// replicas, and streams that nobody reads now, which follow when they are read again.
+// restores informs streams that etcd was restored from a backup, by one signal to each stream. The signals also go to streams of
+// other replicas, and to streams that nobody reads now. The latter follow when they are read again.
 type restores struct{ *Streams }
 
 // restoreParams are the parameters of such a signal.

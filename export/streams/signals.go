@@ -21,10 +21,10 @@ import (
 const signalInterval = 2 * time.Second
 
 type signalKind struct {
-	// now does it at once, in the goroutine of Streams.Run. It reports false if the signal has to wait.
+	// now does what the signal asks at once, in the goroutine of Streams.Run. It reports false if the signal has to wait.
 	now func(st *Streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
-	// work does it in a goroutine of its own while the stream is read, until the context ends. Its result is the answer, and the
-	// signal is completed. An error fails the signal, unless the context has ended: then the signal is still open.
+	// work does what the signal asks in a separate goroutine while the stream is read, until the context ends. Its result is the
+	// answer, and the signal is completed. An error fails the signal, unless the context has ended: then the signal is still open.
 	work func(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error)
 }
 

@@ -30,7 +30,7 @@ type Streams struct {
 	memory   *commit.Opened
 	rules    *StoredRules
 	fail     context.CancelCauseFunc                    // ends the session
-	all      map[change.StreamID]streamState            // does not have streams that have ended or have not begun
+	all      map[change.StreamID]streamState            // without streams that have ended or have not begun
 	open     []checkpoint.Signal                        // the open signals, when they were last read
 	jobs     map[int64]*signalJob                       // the jobs of the signals that were begun (signals.go)
 	newest   *discovery.Selection                       // nil if none was followed yet

@@ -112,7 +112,7 @@ var functions = map[string]func(args []string) Cell{
 	"list": func(args []string) Cell { return func(r *Row) any { return strings.Join(r.texts(args[0]), ", ") } },
 	"some": func(args []string) Cell { return func(r *Row) any { return some(r.texts(args[0]), "<unset>") } },
 	"has":  func(args []string) Cell { return func(r *Row) any { return r.has(args[0]) } },
-	"lastOf": func(args []string) Cell { // the last text that is one of several, or the one after the path
+	"lastOf": func(args []string) Cell { // the last text of several, or the text after the path
 		return func(r *Row) any {
 			found := slices.DeleteFunc(r.texts(args[0]), func(text string) bool { return !slices.Contains(args[2:], text) })
 			return append([]string{args[1]}, found...)[len(found)]
@@ -153,7 +153,8 @@ var computed = map[string]Cell{
 	"crdVersions": crdVersions, "slicePorts": slicePorts, "migrated": migrated, "claimState": claimState,
 }
 
-// valuesAt returns the members of an object at a path, of which a list may have several. An item without the member is nil.
+// valuesAt returns the members of an object at a path. A path through a list has a member for each item, or nil if the item has
+// none.
 func valuesAt(v any, path string) (all []any) {
 	name, rest, more := strings.Cut(path, ".")
 	name, condition, isList := strings.Cut(name, "[")

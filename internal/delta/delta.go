@@ -76,8 +76,8 @@ func (m *maker) next(text []byte) (literal, skip, length int) {
 	return len(text) - n, len(base) - n, n
 }
 
-// inPlace returns the first offset at which base and text are the same again, or -1 if there is none soon. Most values retain
-// their length. It searches further if the rest of both has the same length.
+// inPlace returns the first offset from which base and text are equal again, or -1 if they are not equal again soon. Most values
+// retain their length. It searches further if the rest of both has the same length.
 func inPlace(base, text []byte) int {
 	const near, far, long = 64, 512, 32
 	most := near

@@ -32,7 +32,7 @@ func (x *index) grow(base []byte, place int) {
 	}
 }
 
-// find returns where a piece is in the base, at a place or after it, or -1 if it is unknown.
+// find returns the offset of a piece in the base, at or after a place. It returns -1 if the index does not know the piece.
 func (x *index) find(base []byte, place int, piece uint64) int {
 	i := int(x.heads[hashOf(piece)]) - 1
 	if i < place || binary.LittleEndian.Uint64(base[i:]) != piece {

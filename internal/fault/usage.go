@@ -2,7 +2,7 @@ package fault
 
 import "fmt"
 
-// Usage is the error of a command line that can't be meant, found anywhere in the program. It says what is wrong, and what to write
+// Usage is the error of a wrong command line. Any part of the program may return it. It says what is wrong, and what to write
 // instead. The program ends with exit code 2.
 type Usage string
 

@@ -36,7 +36,7 @@ type renewing struct {
 
 	mu  sync.Mutex
 	now http.RoundTripper
-	pem []byte // the authorities of now; nil: those of first
+	pem []byte // the authorities that the transport now uses, or nil for the authorities of first
 }
 
 // IsUntrusted reports that a server's certificate is not trusted.

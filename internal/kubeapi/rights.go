@@ -9,7 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// RBACCommand returns the command that prints rights for a user, by the API server's name of it. "" is not known.
+// RBACCommand returns the command that prints the rights for a user. user is the API server's name of the user, or "" if that is
+// not known.
 func RBACCommand(user string) string {
 	namespace, name, isAccount := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":")
 	switch {

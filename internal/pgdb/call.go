@@ -78,7 +78,8 @@ func (db *DB) call(ctx context.Context, function string, params []Param, size in
 	return string(result.Rows[0][0]), nil
 }
 
-// room is a message of no bytes, before one of so many: pgx would copy that again and again while its buffer grows.
+// room is an empty message before a message of so many bytes. Without it pgx would copy the message again and again while its
+// buffer grows.
 type room int
 
 func (room) Frontend()           {} // implements pgproto3.FrontendMessage

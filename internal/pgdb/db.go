@@ -90,8 +90,8 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 	return migrate(ctx, conn, o)
 }
 
-// preparing returns a function that is called before each connection, and prepares the database once. If that takes long, the function
-// returns an error meanwhile.
+// preparing returns a function that is called before each connection, and prepares the database once. While the preparation takes
+// long, the function returns an error.
 func (db *DB) preparing(config *pgx.ConnConfig, o Options) func(context.Context, *pgx.ConnConfig) error {
 	var attempts singleflight.Group
 	var began atomic.Int64 // Unix time of the last attempt

@@ -26,8 +26,8 @@ type migration struct {
 	tx pgx.Tx
 }
 
-// migrate makes the schema and its tables, or brings them up to date, one process at a time. Whatever the server's default is, each statement sees
-// what another process has made while this one waited for the lock.
+// migrate makes the schema and its tables, or brings them up to date, one process at a time. With any default of the server, each
+// statement sees what another process has created while this one waited for the lock.
 func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 	has, known, err := o.versions(ctx, conn)
 	if err != nil || has == known {
@@ -51,7 +51,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 	})
 }
 
-// refuseNewer is for those who only read. A schema without the table, or whose table they may not read, is taken as it is.
+// refuseNewer checks the schema's version for a process that only reads. It accepts a schema if the table of migrations is
+// missing or may not be read.
 func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	has, known, err := o.versions(ctx, conn)
 	if err == nil && has > known {
@@ -60,7 +61,8 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	return err
 }
 
-// versions returns the version of the schema and that of this release. Without a table of migrations that may be read, has is 0.
+// versions returns the version of the schema in the database, and the version of this release. Without a table of migrations that
+// may be read, has is 0.
 func (o *Options) versions(ctx context.Context, conn *pgx.Conn) (has, known int, err error) {
 	if o.Migrations == nil { // the database alone is of interest
 		return 0, 0, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Querier runs statements in a database or in a transaction. Texts among parameters and columns are escaped (Escape). A text that is
-// null is scanned as an empty one, and a time that is null as the zero time. All other times are in UTC.
+// Querier runs statements in a database or in a transaction. Texts among parameters and columns are escaped (Escape). A null text
+// is scanned as an empty text, and a null time as the zero time. All other times are in UTC.
 type Querier struct {
 	DB interface {
 		Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)

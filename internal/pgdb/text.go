@@ -6,8 +6,8 @@ import (
 )
 
 // Postgres' type text holds every character but NUL, which names of objects and of their members may have. So what comes from
-// objects is stored with U+0001 U+0001 for a NUL, and U+0001 U+0002 for a U+0001. Escaped texts have the bytewise order of what
-// they stand for, and all others are stored as they are.
+// objects is stored with U+0001 U+0001 for a NUL, and U+0001 U+0002 for a U+0001. Escaped texts have the bytewise order of the
+// original texts. All other texts are stored unchanged.
 var (
 	escaper   = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
 	unescaper = strings.NewReplacer("\x01\x01", "\x00", "\x01\x02", "\x01")

@@ -1,7 +1,7 @@
 // Package plain prints what others have written: names and contents of objects, messages of servers. A user who may create an object can
-// put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Others imitate another line, or
-// change the order of what is read. All that a command or the log prints for people passes through this package, which writes such
-// characters as escapes. It knows nothing of who prints.
+// put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Other characters imitate
+// another line, or change the order in which text is read. All that a command or the log prints for people passes through this
+// package, which writes such characters as escapes. It knows nothing of who prints.
 package plain
 
 import (
@@ -14,15 +14,15 @@ import (
 	"unicode/utf8"
 )
 
-// Own is text of the program itself, with line ends and colours that are meant. What is printed of others within it was escaped
-// when it was made.
+// Own is text of the program itself, with line ends and colours that are meant. Text of other origin within it was escaped when
+// the Own was made.
 type Own string
 
 // Escape returns the text on one line, with an escape for each character that is not printed as itself. These are control characters,
 // line ends, tabs, and characters that only steer what is shown, such as the direction of writing.
 func Escape(text string) string { return escape(text, "") }
 
-// Lines does what Escape does, and leaves line ends and tabs as they are: the text is the program's, with others' words in it.
+// Lines is Escape, but leaves line ends and tabs as they are. Its text is the program's own, with words of other people in it.
 func Lines(text string) string { return escape(text, "\n\t") }
 
 func escape(text, keep string) string {
@@ -87,20 +87,20 @@ func (j jsonWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Fprintf does what fmt.Fprintf does, with each argument escaped that is not Own, and is no number.
+// Fprintf is fmt.Fprintf with escaped arguments. It escapes no argument that is Own or a number.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, escaped(args)...)
 }
 
-// Fprintln does what fmt.Fprintln does, with each argument escaped that is not Own.
+// Fprintln is fmt.Fprintln with escaped arguments, except arguments that are Own.
 func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, escaped(args)...) }
 
-// Appendf does what fmt.Appendf does, with each argument escaped that is not Own.
+// Appendf is fmt.Appendf with escaped arguments, except arguments that are Own.
 func Appendf(dst []byte, format string, args ...any) []byte {
 	return fmt.Appendf(dst, format, escaped(args)...)
 }
 
-// Sprintf does what fmt.Sprintf does, with each argument escaped that is not Own.
+// Sprintf is fmt.Sprintf with escaped arguments, except arguments that are Own.
 func Sprintf(format string, args ...any) Own { return Own(Appendf(nil, format, args...)) }
 
 func escaped(args []any) []any {

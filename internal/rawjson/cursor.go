@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Cursor walks JSON that was checked before, and so takes less time than a Scanner. What it finds in malformed text is undefined.
+// Cursor walks JSON that was checked before, and so takes less time than a Scanner. The results for malformed text are undefined.
 // A caller that has entered an object or array must leave it when it has no more members or elements.
 type Cursor struct {
 	b []byte

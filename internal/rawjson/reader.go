@@ -204,8 +204,8 @@ func (r *Reader) malformed() error {
 	return fmt.Errorf("%w in what begins at byte %d", ErrMalformed, r.gone+int64(r.i))
 }
 
-// read fills the buffer, and doubles it first if more than half of it is not yet consumed. It fills all of it, since a value that
-// is cut is scanned again.
+// read fills the buffer, and doubles it first if more than half of it is not yet consumed. It fills the complete buffer, because
+// a value that is cut must be scanned again.
 func (r *Reader) read() error {
 	if errors.Is(r.err, io.EOF) {
 		return io.ErrUnexpectedEOF

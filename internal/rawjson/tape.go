@@ -6,9 +6,9 @@ type Token struct {
 	Next       int32 // the token after it and all that it holds
 }
 
-// Scan appends the tokens of a JSON text to dst, in their order. A member is its name and then its value, and an object or array
-// comes before its contents. So a reader skips a value in one step, however large it is. The text must have been checked before:
-// what Scan finds in malformed text is undefined.
+// Scan appends the tokens of a JSON text to dst, in their order. A member has two tokens, its name and then its value. An object
+// or array comes before its contents. So a reader skips a value in one step, however large it is. The text must have been checked
+// before: what Scan finds in malformed text is undefined.
 func Scan(dst []Token, text []byte) []Token {
 	open := int32(-1) // the innermost object or array that has not ended, whose Next is the enclosing one
 	for i := 0; i < len(text); {

@@ -15,7 +15,7 @@ import (
 // Width returns how many columns a text takes.
 func Width(text string) int { return uniseg.StringWidth(text) }
 
-// Part is a part of a line. Its text is escaped when it is printed, since others may have written it.
+// Part is a part of a line. The text is escaped when it is printed, since it may come from other people.
 type Part struct {
 	Text  string
 	Paint *color.Color // or nil

@@ -13,8 +13,8 @@ const (
 	largest  = 4 << 20
 )
 
-// Slab is held once by whoever made it, and once for each part of it that is in use. A hold that is never released leaves the
-// slab to the garbage collector: that is safe, and costs an allocation. Releasing more often than holding is not safe.
+// Slab has one hold for its maker, and one for each of its parts that is in use. A hold that is never released leaves the slab to
+// the garbage collector: that is safe, and costs an allocation. Releasing more often than holding is not safe.
 type Slab struct {
 	Bytes   []byte
 	holders atomic.Int32

@@ -37,7 +37,7 @@ func (f *File) Fail(op string, err error) error {
 // IsDamaged reports that a file holds other bytes than SQLite has written.
 func IsDamaged(err error) bool { return primaryCode(err) == codes.SQLITE_CORRUPT }
 
-// IsFull reports that the disk has no room for what was to be written, or that a quota or a limit does not allow it.
+// IsFull reports that a write failed because the disk is full, or because of a quota or a limit.
 func IsFull(err error) bool {
 	return primaryCode(err) == codes.SQLITE_FULL || errors.Is(err, syscall.ENOSPC) || isLimited(err)
 }
@@ -47,7 +47,7 @@ func isLimited(err error) bool {
 }
 
 // noRoom returns why the folder has no room for a larger file, or nil. SQLite does not say that a write has failed because of a
-// quota, or because files may not be as large.
+// quota, or because of a limit of the file size.
 func (f *File) noRoom() error {
 	probe, err := os.CreateTemp(filepath.Dir(f.path), filepath.Base(f.path)+".probe-*")
 	if err == nil {

@@ -55,8 +55,8 @@ const (
 	patience    = "busy_timeout(60000)"
 )
 
-// Own opens the file as its owner, and makes one that only this user can read if there is none. While another process owns it, it
-// fails with *fault.InUseError. So an owner knows that no other one lives.
+// Own opens the file as its owner. If there is no file, it creates one that only this user can read. While another process owns
+// it, it fails with *fault.InUseError. So an owner knows that no other one lives.
 func Own(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func Own(ctx context.Context, path string) (*File, error) {
 
 // Share opens a file that exists, whether or not a process owns it. A process that shares it reads in short pieces, since SQLite's log
 // grows while a transaction is open. It writes only what an owner polls. A file that it may only read, and that nobody else has open, is
-// read without locks. An answer counts only if nobody has written to it meanwhile (InPlace).
+// read without locks. If somebody writes to such a file during an answer, the answer is an error (InPlace).
 func Share(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDatabase locks the database itself, whose other names have other .lock files: hard links, and mounts in several containers.
-// It does not where the kernel does not decide on locks alone. There this lock may be one of those that SQLite needs (NFS).
+// lockDatabase locks the database itself. The database may have other names with other .lock files: hard links, and mounts in
+// several containers. It takes no lock where not only the kernel decides on locks. On NFS this lock may conflict with a lock of
+// SQLite.
 func lockDatabase(path string) (*os.File, error) {
 	kind := unusual(filepath.Dir(path))
 	if kind == "" {

@@ -12,8 +12,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// lock locks a file, which it makes. The lock ends with the process. The file is never removed: somebody may have opened it, and would
-// lock what nobody finds any more.
+// lock locks a file, which it makes. The lock ends with the process. The file is never removed: a process that had opened it
+// would lock a file that no other process finds any more.
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

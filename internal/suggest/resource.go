@@ -21,7 +21,8 @@ var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": 
 	"quota": "resourcequotas", "rc": "replicationcontrollers", "rs": "replicasets.apps", "sa": "serviceaccounts",
 	"sc": "storageclasses.storage.k8s.io", "sts": "statefulsets.apps", "svc": "services"}
 
-// Short returns the short name of a resource, as Like takes it: deploy. One without has its plural, which is the name alone.
+// Short returns the short name of a resource, as Like takes it: deploy. If a resource has no short name, Short returns its
+// plural, without the group.
 func Short(id string) string {
 	best, _, _ := strings.Cut(id, ".")
 	for name, long := range short {
@@ -35,8 +36,8 @@ func Short(id string) string {
 // version is how kubectl tells a version from a group, in deployments.v1.apps.
 var version = regexp.MustCompile(`^v[1-9][0-9a-z]*(\.|$)`)
 
-// Like returns the resources that a name stands for, as kubectl takes it: a plural, singular or short name, alone or with a group. One
-// with that name and no group comes before those of other groups.
+// Like returns the resources that a name stands for, as kubectl takes it: a plural, singular or short name, alone or with a
+// group. A resource with that name and no group comes before resources of other groups.
 func Like(name string, known []string) (ids []string) {
 	if slices.Contains(known, name) {
 		return []string{name}
@@ -66,7 +67,7 @@ func Several(name string, ids []string) error {
 	return fault.Usagef("%q may be %s: name one of them", name, strings.Join(ids, " or "))
 }
 
-// Resources finds the resource that each of some names stands for among those that are known. missing begins the error if there is none.
+// Resources finds the known resource that each of some names stands for. missing begins the error if there is none.
 func Resources(names, known []string, missing string) (ids []string, err error) {
 	for _, name := range names {
 		like := Like(name, known)

@@ -12,8 +12,8 @@ import (
 // ErrCrowded says that the sender of a request, or the server, has too many of them.
 var ErrCrowded = errors.New("there are too many requests at once")
 
-// places bounds how many connections a server has, or requests. One above the bound ends one that is idle, or else one whose sender is not
-// known. No other ends: its sender is refused one more than its share.
+// places bounds how many connections a server has, or requests. A connection above the bound ends an idle one, or else one whose
+// sender is not known. It ends no other connection. A known sender can't get more than its share.
 type places struct {
 	most   int
 	shares *Shares // senders that are known have so many
@@ -53,7 +53,8 @@ func (all *places) enter(address string, end func()) *place {
 	return p
 }
 
-// lastOf returns the place that can best be missed: without a request, from the address with most places, and the oldest of these.
+// lastOf returns the place to end first. It prefers a place without a request, then the address with most places, then the oldest
+// place.
 func (all *places) lastOf(except *place) (last *place) {
 	unknown := map[string]int{}
 	for p := range all.open {
@@ -70,7 +71,7 @@ func (all *places) lastOf(except *place) (last *place) {
 	return last
 }
 
-// set sets the number of requests. Their sender is not known then.
+// set sets the number of requests, and forgets their sender.
 func (p *place) set(requests int) {
 	p.all.events++
 	p.requests, p.since = requests, p.all.events
@@ -152,8 +153,8 @@ func As(ctx context.Context, sender string) context.Context {
 	return context.WithValue(ctx, senderKey{}, sender)
 }
 
-// SenderOf returns who sends a request that May has allowed: the user whose token it is, or else the client's address. It returns "" if the
-// server does not bound requests.
+// SenderOf returns the sender of a request that May has allowed: the owner of the token, or else the client's address. It returns
+// "" if the server does not bound requests.
 func SenderOf(ctx context.Context) string {
 	if sender, isSet := ctx.Value(senderKey{}).(string); isSet {
 		return sender

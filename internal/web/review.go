@@ -18,8 +18,9 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Reviews lets the API server decide, as it does for its own requests. A TokenReview returns the user whose token it is. A
-// SubjectAccessReview returns whether that user has the right to the resource, or to the path (nonResourceURLs in a ClusterRole).
+// Reviews lets the API server decide, as it does for its own requests. A TokenReview returns the user to whom the token belongs.
+// A SubjectAccessReview returns whether that user has the right to the resource, or to the path (nonResourceURLs in a
+// ClusterRole).
 type Reviews struct {
 	tokens, access, asClient rest.Interface // asClient has no credentials of its own
 	now                      func() time.Time
@@ -28,7 +29,7 @@ type Reviews struct {
 	allowed *lru.Cache[reviewed, time.Time] // time of the token's review
 	refused *lru.Cache[reviewed, refusal]
 	// places are for the reviews at once. A user with many questions waits here, and does not fill the clients' rate limits, which would
-	// delay the others. Tokens that were never seen are those of one user, "".
+	// delay the others. Tokens that were never seen count as the tokens of one user, "".
 	places *Shares
 	asking singleflight.Group // by question, and by token. One review answers all who ask the same at once, such as informers at their start
 }
@@ -58,8 +59,8 @@ type refusal struct {
 	time time.Time
 }
 
-// An answer is used for these times. While the API server does not answer, one that allowed is used for longer, since metrics are
-// needed most then.
+// An answer is used for these times. While the API server does not answer, an answer that allowed access is used for longer,
+// since people need metrics most at that time.
 const (
 	allowedFor       = time.Minute
 	refusedFor       = 5 * time.Second
@@ -155,7 +156,7 @@ func (r *Reviews) decide(ctx context.Context, question reviewed, token string, a
 
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
-// bearer returns the user whose token it is.
+// bearer returns the user to whom the token belongs.
 func (r *Reviews) bearer(ctx context.Context, token string) (u user, decision, failed error) {
 	hash := hashOf(token, nil)
 	if known, seen := r.users.Get(hash); seen && r.now().Sub(known.time) < allowedFor {
@@ -194,7 +195,7 @@ func (r *Reviews) reviewToken(ctx context.Context, hash reviewed, token string) 
 	return u, nil
 }
 
-// nameOf returns the name of the user whose token it is, or "" if no review says it.
+// nameOf returns the name of the user to whom the token belongs, or "" if no review has found the user.
 func (r *Reviews) nameOf(token string) string {
 	u, _ := r.users.Peek(hashOf(token, nil))
 	return u.User

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Shares divides a number of units among users, such as bytes. A user has at most as much as is free: one has at most half, two have at most a
-// third each. So there is room for one more.
+// Shares divides a number of units among users, such as bytes. A user gets at most as much as is still free. So one user gets at
+// most half, and each of two users at most a third. So there is room for one more.
 type Shares struct {
 	mu      sync.Mutex
 	free    int64

@@ -10,8 +10,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Copied returns the control records and positions that a copy of a log may have. The copy has every change of some resources up
-// to a cut, in another order than the log.
+// Copied returns the control records and positions that may be written to a copy of a log. The copy has every change of some
+// resources up to a cut, in another order than the log.
 func Copied(
 	ctx context.Context, r sinks.Reader, resources []string, cut *sinks.Cut,
 ) (controls []change.Control, positions []change.Position, err error) {

@@ -36,11 +36,11 @@ type Coverage struct {
 	lates       []span
 	unread      []span // only Covered has it
 	owners      *owners
-	gaps        []*change.Gap // all of the stream: only Covered has them
+	gaps        []*change.Gap // for the complete stream. Only Covered sets these
 }
 
-// staleAfter is how long the log may have nothing new of a resource until its end is not the present. A running exporter says each minute how
-// far it has all (KUBECDC_WATERMARK_INTERVAL).
+// staleAfter is how long the log may have nothing new of a resource before its end counts as past. A running exporter says each
+// minute how far it has all (KUBECDC_WATERMARK_INTERVAL).
 const staleAfter = 2 * time.Minute
 
 // IsStale reports whether a log that has all up to a time does not tell of a later one.

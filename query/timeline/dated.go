@@ -24,7 +24,7 @@ type dater struct {
 	t, seenBy time.Time              // seenBy: the stream had read by then what happened by t
 	horizon   time.Time              // changes that were seen after it are no evidence about t
 	changes   []dated                // after the position
-	older     []dated                // before it, since the time to which t may be moved back
+	older     []dated                // the span before t, from the time to which t may be moved back
 }
 
 // dated is a change and what is known of its time.
@@ -109,7 +109,7 @@ func (s *Set) readLater(ctx context.Context, r sinks.Reader, q *sinks.Objects, s
 	err := r.Changes(ctx, query, visit)
 	if errors.Is(err, sinks.ErrNotRetained) && query.After != nil {
 		query.After = nil
-		for _, d := range s.daters { // some may have been read before they were pruned
+		for _, d := range s.daters { // some changes may have been read before they were pruned
 			d.changes, d.older = nil, nil
 		}
 		err = r.Changes(ctx, query, visit)

@@ -20,7 +20,7 @@ const (
 	silence = 90 * time.Second
 )
 
-// The log does not record that a network failed for a while. But then no stream of the slot has a position or is reported as
+// The log does not record that a network failed for a while. In that case no stream of the slot has a position, or is reported as
 // current.
 const (
 	// quietLimit is how long all streams of a slot may be silent before they count as not read.

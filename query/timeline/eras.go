@@ -67,7 +67,7 @@ func (s *Set) CompareEra(st *Timeline, l *sinks.Logged) (n int, inherits bool) {
 }
 
 // CheckBackups returns a TwoStatesError unless the target's version is certainly not newer than the backups from which later eras
-// began. Up to a backup, both histories are the same. It is not older than an object that the era's list did not change.
+// began. Up to a backup, both histories are the same. The backup is not older than an object that the era's list did not change.
 // newestInherited returns the newest version of such objects, as the log was at a time.
 func (s *Set) CheckBackups(
 	covered []Coverage, newestInherited func(resource string, logged time.Time) (change.ResourceVersion, error),

@@ -19,7 +19,7 @@ type Follower struct {
 	mu     sync.Mutex
 	all    *Set          // has all resources, up to the last record that was read
 	epochs map[int]int64 // the newest owner of each slot
-	stops  []*Set        // copies of all as it was after some batches, each with the times since the stop before
+	stops  []*Set        // copies of the complete state after some batches, each with the times since the previous copy
 	began  time.Time     // when the last reading began
 	read   int           // records since the last stop
 	every  int           // records between two stops
@@ -206,8 +206,8 @@ func (s *Set) isBefore(target Target, cut *sinks.Cut) bool {
 	return true
 }
 
-// isPast reports whether the records that follow, up to the end, can't tell more about the target. So each stream has a position after it, or
-// no more positions.
+// isPast reports whether the rest of the log, up to the end, has nothing more about the target. Then each stream has a position
+// after the target, or has no more positions.
 func (s *Set) isPast(end *Set) bool {
 	isAfter := s.isAfterTarget
 	if s.Cut != nil {

@@ -26,7 +26,8 @@ func (s Late) addGap(g *change.Gap) {
 	s.complete[g.ID] = g.Complete && (complete || !known)
 }
 
-// Skips reports whether the log may lack changes that were right before a recovered one. Where the log does not tell, it may.
+// Skips reports whether the log may lack changes that were right before a recovered one. If the log does not say, the result is
+// true.
 func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.complete[l.Gap] }
 
 // Ignores reports whether the settings may have left out updates of a resource between a time and a change. known says that the log
@@ -45,7 +46,8 @@ func (s Late) Has(l *sinks.Logged) bool {
 	return slices.ContainsFunc(s.spans[l.Stream.ID()], func(s span) bool { return l.Time.After(s.from) && !l.Time.After(s.to) })
 }
 
-// Since returns since when changes that were seen since a time may have happened, by this clock or one that differs. Zero stands for all times.
+// Since returns the earliest time at which changes that were seen after a time may have happened. It allows for a clock that
+// differs. Zero stands for all times.
 func (s Late) Since(seen time.Time) time.Time {
 	earliest := seen
 	for _, spans := range s.spans {
@@ -76,8 +78,8 @@ func LateAmong(coverage []Coverage) Late {
 	return all
 }
 
-// LateSince returns the same for the changes that were seen since a time. It reads only the control records from then on, and an hour of those
-// before, since the log's clock may be another.
+// LateSince returns the same for the changes that were seen since a time. It reads only the control records from that time on,
+// and one hour before it, since the log's clock may differ.
 func LateSince(ctx context.Context, r sinks.Reader, seen time.Time) (Late, error) {
 	all := newLate()
 	err := r.Controls(ctx, seen.Add(-ClockMargin), func(*sinks.Span) bool { return false }, func(c *change.Control) error {

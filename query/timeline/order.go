@@ -8,7 +8,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Order is the order of a log's batches. Times are no order, since clocks step, and those of two slots differ.
+// Order is the order of a log's batches. Times are no order, since clocks step, and the clocks of two slots differ.
 type Order map[sinks.BatchID]int
 
 // ReadOrder reads the order of the batches that were logged since a time, and in the hour before, since clocks step. A zero time

@@ -22,7 +22,7 @@ type ownerID struct {
 // slotOwner is a slot's owner: when it wrote, and the resources whose updates it may have left out. "*" stands for all.
 type slotOwner struct {
 	first, last time.Time
-	said        bool // false: a release that does not say it, or its record has expired
+	said        bool // false: the owner's release does not record it, or the record has expired
 	ignores     []string
 }
 

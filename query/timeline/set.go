@@ -1,5 +1,6 @@
-// Package timeline finds what the control records of a log tell of its streams. That is up to where the changes are complete, which
-// gaps there are, and when a stream was read late. So it knows whether a change happened by a moment. It knows no object's state.
+// Package timeline finds what the control records of a log tell of its streams. It finds up to where the changes are complete,
+// which gaps there are, and when a stream was read late. So it knows whether a change happened by a moment. It knows no object's
+// state.
 package timeline
 
 import (
@@ -34,7 +35,7 @@ type Set struct {
 	earliest, latest time.Time
 }
 
-// current is which streams of a slot its owner read live, by its last record.
+// current has the streams that a slot's owner read live, by the owner's last record.
 type current struct {
 	epoch   int64
 	streams []change.StreamID
@@ -182,8 +183,8 @@ func (s *Set) SafePosition() (first Mark) {
 	return first
 }
 
-// needsAll reports whether each position of a span of batches is needed. That is so near the target, for a stream's first
-// position, and for a position that ends a gap. In other spans the last position of each stream is enough.
+// needsAll reports whether each position of a span of batches is needed. Positions are needed near the target, and if they are a
+// stream's first position or end a gap. In other spans the last position of each stream is enough.
 func (s *Set) needsAll(span *sinks.Span) bool {
 	s.include(span.Earliest)
 	t := s.target
@@ -339,7 +340,8 @@ func (s *Set) addMark(st *Timeline, m Mark, epoch int64) {
 	}
 }
 
-// beginEra changes the places around a target that is a version. An earlier era has that version, or the new one may have it.
+// beginEra changes the places around a target that is a version. Either an earlier era has that version, or the new era may have
+// it.
 func (s *Set) beginEra(st *Timeline, m Mark) {
 	switch ended := len(st.eras) - 1; {
 	case s.target.Version == "" || s.isAfterTarget(m):
@@ -377,7 +379,7 @@ func (s *Set) timelineOf(id change.StreamID) *Timeline {
 	return s.streams[id]
 }
 
-// NoStream says that the log has no stream that could answer. That it has no objects proves nothing then.
+// NoStream says that the log has no stream that could answer. Then an answer without objects proves nothing.
 func (s *Set) NoStream(namespace string) string {
 	resources := "any resource"
 	if len(s.resources) > 0 {

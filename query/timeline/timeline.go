@@ -46,7 +46,7 @@ type Timeline struct {
 
 // nearTarget is the positions of a stream around a target.
 type nearTarget struct {
-	earliest       Mark // the last position by the earliest time to which the target may be moved, or the first one after it
+	earliest       Mark // last position at the earliest time to which the target may be moved, or else the first after it
 	atTarget       Mark // the last position by the target
 	afterTarget    Mark // the first position after the target's version or time
 	beforeTarget   Mark // the last position before afterTarget
@@ -54,14 +54,14 @@ type nearTarget struct {
 }
 
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
-// Its first list has all objects. What happened to objects that only the era before had is unknown.
+// Its first list has all objects. It is unknown what happened to an object that only the previous era had.
 //
 // A restore of etcd begins an era, too. It inherits all objects, since its list is compared with them. The era before may have
 // used the same resourceVersions for other states.
 type era struct {
 	begin       *point
-	inherits    bool                   // it has the objects of the era before
-	full        *point                 // if so, the point after its first position
+	inherits    bool                   // it begins with the objects of the previous era
+	full        *point                 // if it inherits, the point after its first position
 	listed      change.ResourceVersion // the version at the end of the first list, or empty if its record is pruned
 	first, last Mark
 	removed     time.Time // when the log recorded that the resource was removed, or zero
@@ -111,7 +111,7 @@ func (m Mark) after() *point {
 }
 
 // gap is a gap that was not recovered completely. The changes that it lacks happened after since. If its beginning is unknown, as
-// after a loss, it is open until the stream's next position. That is the position of the list that found what the log lacks.
+// after a loss, it is open until the stream's next position. This is the position of the list that found the missing changes.
 type gap struct {
 	change.Gap
 	since time.Time
@@ -119,7 +119,7 @@ type gap struct {
 	open  bool
 	era   int // in which it was recorded
 
-	isHole bool // the log has lost what it had of it
+	isHole bool // the gap is a hole: the log had the changes, and has lost them
 }
 
 // endsAfter reports whether the gap ends after a version.

@@ -70,7 +70,7 @@ func (s *Set) OrderOf(l *sinks.Logged, st *Timeline) When {
 }
 
 // isInitial reports whether a change is part of the state with which the moment's era began, after a restore of etcd. That state
-// is from the era before, and from the new era's list.
+// comes from the previous era, and from the new era's list.
 func (s *Set) isInitial(l *sinks.Logged, st *Timeline) bool {
 	if st == nil || len(st.eras) < 2 {
 		return false

@@ -139,7 +139,7 @@ func (q *Requests) add(given *audit.Record) {
 	q.byName[o] = slices.Insert(named, i, r)
 }
 
-// Forget drops the records that were read before a time, of which a log that is followed has ever more.
+// Forget drops the records that were read before a time. Otherwise their number would grow while a log is followed.
 func (q *Requests) Forget(before time.Time) {
 	if q == nil || before.Sub(q.forgotten) < time.Minute {
 		return
@@ -236,7 +236,7 @@ func (q *Requests) transition(l *sinks.Logged) *transition {
 	t.late = t.late || q.ReadLate != nil && q.ReadLate(l)
 	happened := l.Provenance.Time
 	if happened.IsZero() {
-		if happened = l.Time; t.late || t.several { // it may have happened at any time since the change before
+		if happened = l.Time; t.late || t.several { // it may have happened at any time since the previous change
 			happened = t.since
 		}
 	}

@@ -33,14 +33,14 @@ type transition struct {
 	same            bool      // only the version differs
 	several         bool      // it may stand for several changes
 	stale           bool      // was may be older: an update after it may have been left out
-	unproven        bool      // it may stand for several since a request, or the log does not say whether it may
+	unproven        bool      // the log does not prove that it is a single change since a request
 	selected        bool      // the stream has selectors: updates move objects into and out of it
 }
 
 type identity struct{ resource, namespace, name string }
 
-// marks is what decides which requests can change an object. The last two are a Pod's: it has a node, and it is disrupted, as by
-// an eviction.
+// marks decide which requests can change an object. The last two concern a Pod: it has a node, and it is disrupted, for example
+// by an eviction.
 type marks struct{ deleting, finalizers, bound, disrupted bool }
 
 func marksOf(body []byte) marks {
@@ -60,7 +60,7 @@ func sameBut(before, after []byte, oldVersion, newVersion change.ResourceVersion
 
 func hasItems(list []byte) bool { return len(bytes.TrimSpace(list)) > len("[]") }
 
-// last is what a change of an object records for the next one.
+// last is what a change of an object records for the next change of the object.
 type last struct {
 	uid      string
 	version  change.ResourceVersion
@@ -75,7 +75,7 @@ func identityOf(l *sinks.Logged) identity {
 	return identity{change.ResourceOf(l.Stream.ID()).ID(), strings.Clone(l.Namespace), strings.Clone(l.Name)}
 }
 
-// transitionOf returns the transition of a change. If the log has no before-image, it uses what the change before has recorded.
+// transitionOf returns the transition of a change. If the log has no before-image, it uses what the previous change recorded.
 func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
 	t := &transition{op: l.Op, identity: o, uid: strings.Clone(l.UID), version: change.ResourceVersion(strings.Clone(string(l.ResourceVersion))),
 		now: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: l.Provenance.ManagerNames(),
@@ -224,8 +224,9 @@ func (t *transition) selectedBy(r *audit.Record) bool {
 	return true
 }
 
-// managed returns the requests whose field manager the object names. It returns all requests if the object names none of them, or for a
-// deletion. It also returns all for several changes, of which the last one may have changed no manager.
+// managed returns the requests whose field manager the object names. It returns all requests for a deletion, or if the object
+// names none of their managers. It also returns all if the transition stands for several changes, since the last one may have
+// changed no manager.
 func (t *transition) managed(requests []*audit.Record) (found []*audit.Record) {
 	for _, r := range requests {
 		program, _, _ := strings.Cut(r.UserAgent, "/") // the API server's default field manager

@@ -14,7 +14,8 @@ type Unmatched struct {
 	first, last    time.Time // when the exporter saw the first and the last one
 }
 
-// Count adds a change and its requester. It skips changes newer than the last records, whose events may still arrive.
+// Count adds a change and its requester. It skips changes that are newer than the last records, because their events may still
+// arrive.
 func (u *Unmatched) Count(q *Requests, l *sinks.Logged, requester *Who) {
 	if requester == nil || l.Gap != "" || l.Time.Before(q.Coverage.Since) || l.Time.After(q.Coverage.Last.Add(-longest)) {
 		return

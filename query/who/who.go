@@ -25,7 +25,8 @@ const (
 // Who is who made a change, by the audit records.
 type Who struct {
 	Grade Grade `json:"grade"`
-	// User is whose credentials the request had, or empty if several users match. Impersonated is the user as whom it acted.
+	// User owns the credentials of the request, or is empty if several users match. Impersonated is the user that User
+	// impersonated.
 	User         string   `json:"user,omitempty"`
 	Impersonated string   `json:"impersonated,omitempty"`
 	Users        []string `json:"users,omitempty"` // for the grade "one of": all that match, "bob as alice" if one acted as another

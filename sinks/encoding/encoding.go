@@ -31,9 +31,9 @@ type Encoding interface {
 type Encoder interface {
 	// Overhead returns about how many bytes a record takes in addition to Debezium's JSON.
 	Overhead() int
-	// Encode sets the record's value, or that it is a tombstone. The record already has the plain key and the common headers.
-	// Encode may replace the key, and append headers. What it sets is valid until the next call. dead is explained at
-	// change.Envelope.Value.
+	// Encode sets the record's value, or makes the record a tombstone. The record already has the plain key and the common
+	// headers. Encode may replace the key, and append headers. The values that it sets are valid until the next call. dead is
+	// explained at change.Envelope.Value.
 	Encode(r *Record, c *change.Change, dead *change.DeadLetter)
 }
 

@@ -24,9 +24,9 @@ import (
 
 var _ sinks.AuditLog = (*Sink)(nil)
 
-// auditLog writes the audit topic. It knows only records that it has read there, so their writer does not matter: each Write
-// first reads what has come since. If two replicas write the same event at the same moment, neither reads the other's record.
-// Then readers drop the repeat. It has a separate client, so a slot never waits for it.
+// auditLog writes the audit topic. It knows only records that it has read in the topic, whoever wrote them. So each Write first
+// reads the records that have come since the last one. If two replicas write the same event at the same moment, neither reads the
+// other's record. Then readers drop the repeat. It has a separate client, so a slot never waits for it.
 type auditLog struct {
 	sink   *Sink
 	client *cluster.Client
@@ -63,7 +63,7 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	}
 	err := a.write(ctx, records)
 	if err != nil {
-		a.producer = nil // what it has sent may still arrive: the next producer fences it, then reads
+		a.producer = nil // its records may still arrive, so the next producer fences it first, and then reads
 		a.topics.Forget()
 		err = fmt.Errorf("write audit records to %s: %w", a.name, err)
 	}
@@ -174,7 +174,7 @@ func (a *auditLog) read(ctx context.Context) error {
 	return nil
 }
 
-// remembered is how many of the last records are known to be there.
+// remembered is the number of last records that the auditLog remembers.
 const remembered = 200_000
 
 // recent is the set of the ids that were added last.

@@ -190,9 +190,9 @@ func (l *slotLog) applyInTurn(ctx context.Context, data int) error {
 	return l.writeControl(ctx, l.controls(written))
 }
 
-// applyAtOnce writes the control records together with the others, which saves a round. They have the offsets that the others
-// will get if nobody else writes to their partitions. If somebody has, it aborts the transaction and begins another. It returns
-// false if nothing of the batch was written to the present transaction.
+// applyAtOnce writes the control records together with the others, which saves a round. They contain the offsets that the other
+// records will get if nobody else writes to their partitions. If somebody has, it aborts the transaction and begins another. It
+// returns false if nothing of the batch was written to the present transaction.
 func (l *slotLog) applyAtOnce(ctx context.Context, data int) (done bool, err error) {
 	if l.sink.cfg.Delivery != ExactlyOnce || len(l.batch.Malformed) > 0 {
 		return false, nil

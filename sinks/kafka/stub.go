@@ -18,8 +18,8 @@ type stub struct {
 	before, after []byte // as they were
 }
 
-// TooLarge writes the complete record to the dead-letter topic, in parts, and replaces the object after the change by a stub. The
-// before-image is already in the log, in an earlier record. So it is replaced only if the record is refused again.
+// TooLarge writes the complete record to the dead-letter topic, in parts, and replaces the object after the change by a stub. It
+// replaces the before-image only if the record is refused again, although an earlier record of the log has that image.
 func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int32, size int, cause error) error {
 	if raised, err := l.raised(ctx, p.Topic, cause); raised || err != nil {
 		return err

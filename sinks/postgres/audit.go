@@ -55,7 +55,7 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 	return s.db.Fail("write audit records", err)
 }
 
-// historyBegins is when the history of all clusters begins, or null if that of one is not limited.
+// historyBegins is when the history of all clusters begins, or null if the history of one is not limited.
 const historyBegins = `(select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)`
 
 // dropAudit removes records that are older than the history of all clusters, a limited number at a time.

@@ -33,8 +33,8 @@ type numbered struct {
 	isNew   bool
 }
 
-// numbers selects the batches of a slot after a number, without those that the record of a loss is about. It also selects their sums if
-// $5. Tables of an earlier release have no sums.
+// numbers selects the batches of a slot after a number. It leaves out batches that a record of a loss covers. It also selects
+// their sums if $5. Tables of an earlier release have no sums.
 const numbers = `select b.epoch, b.seq, b.written, case when $5 then row_to_json(b) ->> 'sum' end, s.tail_epoch,
 		s.tail_epoch = 0 and s.recorded = '-infinity' and not exists (select from kubecdc_log.positions where cluster = s.cluster)
 	from kubecdc_log.slots s cross join lateral (

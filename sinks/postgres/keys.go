@@ -180,8 +180,8 @@ func (s *scan) span(prefix string) (low, high string) {
 	return low, high
 }
 
-// lastOf visits each object's last change before the cut. If partitions were dropped, and its last change with them, the first change
-// after the cut has the state before it, or no change does.
+// lastOf visits each object's last change before the cut. If the object's last change was dropped with its partition, the first
+// change after the cut has the state before it. If there is none, no change has that state.
 func (s *scan) lastOf(ctx context.Context, n *names) error {
 	selection := lastChange
 	if !s.since.IsZero() {

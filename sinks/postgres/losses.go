@@ -15,7 +15,7 @@ import (
 // has the number of objects of each stream after all batches. The table batches has the number of changes in each batch.
 //
 // Counting all changes would take long. So a reader and a new owner only count in the first batch of each partition. With each
-// proof, the owner counts in some of the batches that follow. If a batch lacks changes, it is unknown of which streams. Then all
+// proof, the owner counts in some of the batches that follow. If a batch lacks changes, their streams are unknown. Then all
 // streams of the slot count as losing changes, unless the missing objects show which ones do.
 
 // fewerObjects selects the streams of some resources whose number of rows in objects is not the one in counts. If the parameter

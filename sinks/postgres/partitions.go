@@ -14,7 +14,7 @@ import (
 
 const day = 24 * time.Hour
 
-// days is how many days a partition covers. So a change is dropped late by less than that, and no query reads many partitions.
+// days is how many days a partition covers. So a change is dropped at most so many days late, and no query reads many partitions.
 func (s *Sink) days() int {
 	switch {
 	case s.history <= 14*day:
@@ -54,8 +54,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 	}
 }
 
-// oldest selects the next partition to drop, those of batches first. It never selects one with a batch that a slot may have to
-// read back. It returns nothing if the caller does not own the slot.
+// oldest selects the next partition to drop, partitions of batches first. It never selects one with a batch that a slot may have
+// to read back. It returns nothing if the caller does not own the slot.
 const oldest = `select p.parent, p.name, p.lower, p.upper from kubecdc_log.partitions p
 	where p.upper <= (
 			select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)

@@ -68,7 +68,8 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 	return ctx.Err()
 }
 
-// group reads batches by their keys. The limits of written let Postgres exclude other partitions when it plans.
+// group reads batches by their keys. The lower and upper limit of the column "written" let Postgres exclude other partitions when
+// it plans.
 func (s *scan) group(ctx context.Context, batches []storedBatch) error {
 	const from = ` from unnest($2::int[], $3::bigint[], $4::bigint[], $5::timestamptz[]) with ordinality
 			as g (slot, epoch, seq, written, n)
@@ -99,8 +100,8 @@ func (s *scan) has(ctx context.Context, b storedBatch) error {
 	return s.holds(ctx, query, s.reader.cluster, b.slot, b.epoch, int64(b.seq), b.written)
 }
 
-// still returns an error if batches after a cut were dropped. If the cut is nil, it returns one if batches were dropped since what is left
-// of them was read.
+// still returns an error if batches after a cut were dropped. If the cut is nil, it returns an error if batches were dropped
+// after the remaining ones were read.
 func (s *scan) still(ctx context.Context, cut *sinks.Cut) error {
 	if cut == nil {
 		since, err := s.reader.retainedSince(ctx)

@@ -40,7 +40,7 @@ var ErrUnusable = errors.New("the spool is not what follows the log")
 
 func (f *Folder) file(slot int) string { return filepath.Join(f.Path, fmt.Sprintf("slot-%d.db", slot)) }
 
-// Has reports whether the slot has a file. An empty one is what an earlier release could not finish.
+// Has reports whether the slot has a file. An empty file is one that an earlier release could not finish.
 func (f *Folder) Has(slot int) bool {
 	info, err := os.Stat(f.file(slot))
 	return err == nil && info.Size() > 0
@@ -281,7 +281,8 @@ func (s *Spool) Forward(ctx context.Context, after uint64, visit func(*change.Ba
 	return cmp.Or(visited, unusable(ctx, err))
 }
 
-// onlyCurrent names in each record of the type current the streams that are not left out. It drops a record of none, or of unknown ones.
+// onlyCurrent names in each record of the type current the streams that are not left out. It drops a record without such streams,
+// or with unknown ones.
 func (s *Spool) onlyCurrent(controls []change.Control, current *[]change.StreamID) []change.Control {
 	left := controls[:0]
 	for _, c := range controls {
@@ -298,7 +299,8 @@ func (s *Spool) onlyCurrent(controls []change.Control, current *[]change.StreamI
 	return left
 }
 
-// PositionsAt are the positions of the slot's streams after a batch, its own or the one before its first, without those that are left out.
+// PositionsAt returns the positions of the slot's streams after a batch of the spool, or after the batch before its first.
+// Streams that are left out have none.
 func (s *Spool) PositionsAt(ctx context.Context, seq uint64) ([]change.Position, error) {
 	all, err := s.Memory.PositionsAt(ctx, s.slot, seq)
 	for _, p := range s.start {
@@ -333,7 +335,7 @@ func (s *Spool) Close() {
 	s.file.Close()
 }
 
-// Remove removes the file, of which the sink has all batches.
+// Remove removes the file, once the sink has all its batches.
 func (s *Spool) Remove() (err error) {
 	s.Close()
 	return removeFiles(s.file.Path())

@@ -13,8 +13,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// SQLite does not notice a damaged value. So each batch has a checksum of what is forwarded of it. The checksum is written before the
-// batch, so that each batch has one. The next batch of that number overwrites a checksum without a batch.
+// SQLite does not notice a damaged value. So each batch has a checksum of the data that is forwarded. The checksum is written
+// before the batch, so that each batch has one. The next batch of that number overwrites a checksum without a batch.
 
 // summed writes the checksum of each batch before the batch.
 type summed struct {

@@ -51,7 +51,7 @@ func (s *Sink) NewCopy(ctx context.Context) (c *Copy, has Copied, err error) {
 	return c, has, err
 }
 
-// Copied returns how far the file has another log. Without one, the identity is empty.
+// Copied returns how far the file has a copy of another log. If it has no copy, the identity is empty.
 func (r *Reader) Copied(ctx context.Context) (has Copied, err error) {
 	var cut []byte
 	err = r.file.DB().QueryRowContext(ctx, `select identity, cut from log_copied`).Scan(&has.Identity, &cut)

@@ -14,9 +14,9 @@ import (
 )
 
 // Somebody may remove rows from the middle of the log. The batches of a slot have consecutive numbers, and each says how many
-// changes follow it. What the history has left out comes before all that is retained.
+// changes follow it. Batches that the history has removed come before all retained ones.
 
-// line is a place in a slot's batches, up to which there is no hole that is not explained.
+// line is a place in a slot's batches. All holes before it are explained.
 type line struct {
 	id  int64
 	seq uint64
@@ -125,7 +125,7 @@ func (l *slotLog) searchHole(ctx context.Context) (*sinks.Hole, error) {
 	})
 }
 
-// Hole returns the first hole that no record explains, or nil. A damaged page is one, too.
+// Hole returns the first hole that no record explains, or nil. A damaged page counts as a hole, too.
 func (r *Reader) Hole(ctx context.Context) (h *sinks.Hole, err error) {
 	slots, _, err := r.slots(ctx)
 	for id := range slots {

@@ -76,8 +76,8 @@ func (s *scan) named(ctx context.Context, interval keySpan, all *[]keySpan) erro
 // keysAtOnce is how many objects are found at a time.
 const keysAtOnce = 128
 
-// These select objects of a span: the objects that lived after the number ?4, or at it. livedOrFound also selects the objects that
-// were found to be deleted by then.
+// These select objects of a span: the objects that lived after the number ?4, or at it. livedOrFound also selects the objects
+// whose deletion was inferred up to that number.
 const (
 	livesAfter   = `(gone is null or gone > ?4)`
 	livedAt      = `id <= ?4 and (gone is null or gone > ?4)`

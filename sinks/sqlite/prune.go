@@ -12,7 +12,7 @@ import (
 
 const (
 	maintainEvery = time.Minute
-	// shortest is the minimum length of the history: whoever follows the log reads the changes by then.
+	// shortest is the minimum length of the history. Everybody who follows the log reads a change within this time.
 	shortest = 10 * time.Minute
 	// sliceRows is how many rows one transaction reads, so that batches wait only for a moment.
 	sliceRows = 2000
@@ -97,8 +97,8 @@ func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
 	}
 }
 
-// removeUpTo removes the changes up to a number, which is the end of a batch. It does not remove those that later changes are
-// deltas of, nor the last change of living objects. First it stores for readers when the complete history begins.
+// removeUpTo removes the changes up to a number, which is the end of a batch. It retains a change if a later change is a delta of
+// it, or if it is the last change of a living object. First it stores for readers when the complete history begins.
 func (s *Sink) removeUpTo(ctx context.Context, to int64) error {
 	err := s.inTx(ctx, func(t *tx) error {
 		const update = `update log_kept set after = ?1, since = coalesce((select written from log_batches where id > ?1 order by id limit 1),
@@ -128,7 +128,8 @@ var removals = []removal{
 	{"log_controls", "batch", "true"},
 	{"log_dead_letters", "batch", "true"},
 	{"log_batches", "id", `seq <> (select s.seq from log_slots s where s.id = log_batches.slot)`},
-	// The last change of an object that lives, or that changes later, is needed, and so is the change that has its full body.
+	// The last change of an object is needed if the object lives, or changes later. The change with its full body is also needed
+	// then.
 	{"log_changes", "id", `(select gone from log_objects where id = log_changes.object) <= ?1 or not exists (select 1 from
 		(select l.id, l.back from log_changes l where l.object = log_changes.object and l.id <= ?1 order by l.id desc limit 1) last
 		where log_changes.id in (last.id, last.id - last.back))`},

@@ -141,8 +141,8 @@ func (r *Reader) firstAfter(ctx context.Context, logged int64) (int64, error) {
 	return r.first(ctx, 0, func(b *batch) bool { return b.written > logged })
 }
 
-// first returns the id of the first batch of a slot, or of all slots if slot is 0, that is behind something. All batches after it
-// must be behind, too. If there is none, it returns an id after the last batch.
+// first returns the id of the first batch for which behind is true, in a slot, or in all slots if slot is 0. behind must be true
+// for all batches after that one. If there is none, first returns an id after the last batch.
 func (r *Reader) first(ctx context.Context, slot int64, behind func(*batch) bool) (int64, error) {
 	var low, high int64
 	const ends = `select coalesce(min(id), 1), coalesce(max(id + changes), 0) + 1 from

@@ -66,7 +66,7 @@ func (r *record) scan(rows *sql.Rows) error {
 
 func (r *record) key() string { return r.namespace + "/" + r.name }
 
-// pageBytes is about how much one page may have, so that no statement is open for long, or while a caller works.
+// pageBytes limits the size of one page. So no statement is open for long, or while a caller works.
 const (
 	pageBytes   = 2 << 20
 	pageRecords = 2000

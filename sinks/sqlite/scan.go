@@ -226,7 +226,8 @@ func (s *scan) pages(ctx context.Context, where string, from, end int64, first .
 	return end, ctx.Err()
 }
 
-// page reads a page. A follower reads a small one, and not while many others do, or hundreds that begin would hold up all other questions.
+// page reads a page. A follower reads a small page, and waits while many others read. Otherwise hundreds of new followers would
+// delay all other questions.
 func (s *scan) page(ctx context.Context, query string, args ...any) ([]record, bool, error) {
 	if !s.Follow {
 		return page(ctx, s.reader.db, query, args...)

@@ -113,8 +113,9 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 	return nil, nil
 }
 
-// controls prints a batch's control records. With ends it prints those that end a snapshot or a stream, which come after the
-// changes, otherwise the others. A terminal or a pipe has one order for all lines, so an end applies to all lines before it.
+// controls prints a batch's control records. With ends it prints the records that end a snapshot or a stream, which come after
+// the changes. Otherwise it prints the other records. A terminal or a pipe has one order for all lines, so an end applies to all
+// lines before it.
 func (s *Sink) controls(b *change.Batch, ends bool) {
 	var line []byte
 	for _, c := range b.Controls {

@@ -31,7 +31,7 @@ type Show struct {
 	Screen *screen.Screen    // nil: lines have no maximal length
 	All    bool              // also show bookkeeping
 	Named  func(string) bool // resources whose bookkeeping the user selected; nil: none
-	// What describes what differs between two states. If it is nil or returns "", the names of the changed fields are shown.
+	// What describes the differences between two states. If it is nil or returns "", the names of the changed fields are shown.
 	What func(before, after []byte) string
 }
 

@@ -8,11 +8,11 @@ import (
 )
 
 // arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read. While the output takes
-// nothing, or the process does not run, events wait in buffers of the connection. Their time is then not the time at which they are
+// nothing, or the process does not run, events wait in buffers of the connection. So events may have arrived before they are
 // read.
 //
-// A read that has to wait returns what has just come, unless the process was stopped meanwhile. A read that need not wait returns what
-// came after the buffer was last seen to be empty.
+// A read that has to wait returns bytes that have just come, unless the process was stopped during the read. A read that need not
+// wait returns bytes that came after the buffer was last seen to be empty.
 type arrivals struct {
 	from        io.Reader
 	multiplexed bool      // a short read then shows that the buffer is empty, else only a read that waits does
@@ -37,7 +37,7 @@ func (a *arrivals) restart(current time.Time) {
 	a.empty, a.since, a.settled = current, current, time.Now().Add(settling)
 }
 
-// line begins another line, of which the last read may have returned the beginning.
+// line begins another line. begun means that the last read has returned the beginning of the line.
 func (a *arrivals) line(begun bool) {
 	if a.first = (time.Time{}); begun {
 		a.first = a.since

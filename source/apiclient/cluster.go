@@ -22,8 +22,8 @@ import (
 // An answer shows its cluster by a header, the uid of the FlowSchema that applies to the request. kube-apiserver sets it in all
 // answers but 401 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics). The client knows a
 // FlowSchema's uid once it has come in one answer with the uid of namespace kube-system. The header is missing if priority and
-// fairness are off, or a proxy drops it. It is empty while an API server starts. It is unknown if another FlowSchema applies than
-// to that read.
+// fairness are off, or a proxy drops it. The header is empty while an API server starts. Its FlowSchema is unknown if the read of
+// the namespace had another one.
 //
 // Without a known FlowSchema the read of the namespace begins after the answer began: before, the address may have led elsewhere.
 // With HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes each request to a cluster of its
@@ -45,7 +45,7 @@ func (e *OtherClusterError) Error() string {
 		"or give the other one a KUBECDC_CLUSTER and a log of its own", e.Host, e.Here, e.Known)
 }
 
-// cluster is which cluster a client reads, and all that are made from it.
+// cluster is the cluster that a client reads. All clients that are made from it share the cluster.
 type cluster struct {
 	mu    sync.Mutex
 	uid   string             // the uid of namespace kube-system, or empty if it is not known and nothing is compared
@@ -59,7 +59,8 @@ type cluster struct {
 	newestSince time.Time
 }
 
-// Expect makes the client, and all made from it, use no answer of any other cluster than that whose namespace kube-system has the uid.
+// Expect names the expected cluster by the uid of its namespace kube-system. The client, and all made from it, then use no answer
+// of another cluster.
 func (c *Client) Expect(uid string) {
 	c.cluster.mu.Lock()
 	defer c.cluster.mu.Unlock()
@@ -212,8 +213,8 @@ func (c *Client) Strictly() *Client {
 	return &strict
 }
 
-// get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time (GOAWAY), so an
-// answer that nothing follows from, since a connection was made meanwhile, is asked for again.
+// get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time
+// (GOAWAY). If a connection was made during the request, its answer proves nothing, and get makes the request again.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
 	for try := 1; ; try++ {
 		body, from, err := c.ask(ctx, path, query, accept)
@@ -256,7 +257,7 @@ func saysNothing(answer error) bool {
 // KubeSystem is the path of the namespace whose uid identifies the cluster.
 const KubeSystem = "/api/v1/namespaces/kube-system"
 
-// checkTimeout limits a check with its tries, of which there are more only where the server has no time.
+// checkTimeout limits a check with its tries. A check needs more than one try only if the server has no time.
 const (
 	checkTimeout = 20 * time.Second
 	checkTries   = 4
@@ -279,7 +280,7 @@ func (c *Client) check() error {
 	}
 }
 
-// askAll reads one small document, of whatever cluster answers.
+// askAll reads one small document, from any cluster that answers.
 func (c *Client) askAll(ctx context.Context, path string) ([]byte, origin, error) {
 	body, from, err := c.ask(ctx, path, nil, acceptJSON)
 	if err != nil {
@@ -298,7 +299,7 @@ func (c *Client) compareWith(raw []byte, from origin) error {
 	return c.cluster.compare(c.Host(), o.UID, from.flowSchema)
 }
 
-// notCheckedError is a refused check. It is no refusal of what was asked for.
+// notCheckedError is a refused check. It does not refuse the request itself.
 type notCheckedError struct {
 	error
 	code int32

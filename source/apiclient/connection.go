@@ -39,7 +39,7 @@ func (c *Connection) ifShared(multiplexed bool) *Connection {
 	return c
 }
 
-// answerWithin is how late an answer may come that shows what had happened when it was asked for.
+// answerWithin is how late an answer may come and still show what had happened when the request was made.
 const answerWithin = time.Second
 
 // mostConnections limits how many connections are remembered. A few are in use.
@@ -60,8 +60,8 @@ func (s *checks) answered(c *Connection, asked time.Time) {
 	}
 }
 
-// Answered returns when the newest request was made that the API server has answered over the connection, or zero. What had
-// happened by then, and concerns a watch over it that was open, has come.
+// Answered returns the time of the newest request that the API server has answered over the connection, or zero. A watch that was
+// open on the connection has received everything that had happened by that time.
 func (c *Client) Answered(over *Connection) time.Time {
 	if over == nil {
 		return time.Time{}
@@ -71,8 +71,8 @@ func (c *Client) Answered(over *Connection) time.Time {
 	return c.checks.answers[over.Conn]
 }
 
-// Confirm asks the API server for a document that costs it nothing. What had happened by asked, and concerns a watch over the connection that is
-// returned, has come. The connection is nil if nothing follows.
+// Confirm asks the API server for a document that costs it nothing. A watch over the returned connection has received everything
+// that had happened at the time asked. The connection is nil if the answer does not show that.
 func (c *Client) Confirm(ctx context.Context) (_ *Connection, asked time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

@@ -33,8 +33,8 @@ func (c *Client) Heard() time.Time {
 // load balancer that may lead to another API server.
 const usedConnection = 2 * time.Second
 
-// Probe returns nil if the API server answers. Any status is an answer, even 401 and 429. A proxy's answer that it can't reach the API
-// server is none.
+// Probe returns nil if the API server answers. Any status is an answer, even 401 and 429. If a proxy answers that it can't reach
+// the API server, that is no answer.
 func (c *Client) Probe(ctx context.Context) error {
 	used, cancel := context.WithTimeout(ctx, usedConnection)
 	defer cancel()

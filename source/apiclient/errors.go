@@ -41,8 +41,8 @@ var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion
 // ErrName reports an object without a name, or with one that is too long (maxName) or not UTF-8.
 var ErrName = errors.New("its name is missing, too long or not UTF-8")
 
-// TooLargeError reports an object that is too large to be held in memory (rawjson.LargestValue). kube-apiserver's own are below 10 MB:
-// etcd takes 1.5 MB of an object, of which JSON may make six times as much.
+// TooLargeError reports an object that is too large to be held in memory (rawjson.LargestValue). Objects of kube-apiserver are
+// below 10 MB: etcd accepts 1.5 MB for an object, and its JSON may be six times as large.
 type TooLargeError struct {
 	Key     string // empty if it is not known
 	Version change.ResourceVersion

@@ -50,7 +50,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// longestLine bounds a line of which the rest is passed. A longer one is taken for endless.
+// longestLine bounds a line whose rest is skipped. A longer line is taken for endless.
 const longestLine = 1 << 30
 
 // passLong passes the rest of a line, and returns its beginning.
@@ -101,8 +101,8 @@ func (l *lines) shrink() {
 	}
 }
 
-// renew begins a slab with the incomplete line. The slab is larger than the last one if a few reads have filled that one, or if the line
-// needs it. It is smaller if many reads have filled the last one.
+// renew begins a slab with the incomplete line. The slab is larger than the last slab if a few reads have filled the last one, or
+// if the line needs the room. It is smaller if many reads have filled the last one.
 func (l *lines) renew() {
 	size := cap(l.slab.Bytes)
 	switch {

@@ -79,7 +79,7 @@ func exactly(version change.ResourceVersion, visit Visit) Visit {
 	}
 }
 
-// ListAll reads all pages, of one resourceVersion, which it returns: that of o.Exact, or the present one.
+// ListAll reads all pages at one resourceVersion, and returns it. It is o.Exact if that is set, or else the present one.
 func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (change.ResourceVersion, error) {
 	for {
 		p, err := c.List(ctx, s, o, visit)

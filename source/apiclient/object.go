@@ -121,8 +121,8 @@ func (o *Object) identify(r *rawIdentity) {
 	o.UID, o.Version = all[key:key+len(uid)], change.ResourceVersion(all[key+len(uid):])
 }
 
-// maxName is the maximum length of a name in bytes. kube-apiserver accepts at most 253, but for RBAC's roles and bindings any
-// number. An index of Postgres, which the checkpoint and a sink have on the key, accepts about 2,700 bytes in a row.
+// maxName is the maximum length of a name in bytes. kube-apiserver accepts at most 253 bytes, and for RBAC's roles and bindings
+// any number. An index of Postgres, which the checkpoint and a sink have on the key, accepts about 2,700 bytes in a row.
 const maxName = 1024
 
 // Check returns an error if the object lacks what the protocol needs: a name, a uid, a version that can be compared.

@@ -16,8 +16,8 @@ type Pace struct {
 	fits        int // how many objects the last page could have had within pageTime
 }
 
-// smallPage is how many objects a pace asks for that knows nothing. It asks for twice as many after each page that comes soon. What a
-// server converts of a page that it can't end is converted in vain.
+// smallPage is how many objects a pace asks for that knows nothing. It asks for twice as many after each page that comes soon. If
+// a server can't finish a page, all its conversions for the page are lost.
 const smallPage = 500
 
 // NewPace returns a pace that asks for so many objects a page at most.

@@ -10,8 +10,8 @@ import (
 	"kubecdc/change"
 )
 
-// requestTries take half a minute: the pauses between them grow from half a second. internalTries is how often it may be a 500, which may be the
-// answer to this request for ever.
+// requestTries take half a minute: the pauses between them grow from half a second. internalTries is how often the answer may be
+// a 500, since the server may answer this request so for ever.
 const requestTries, internalTries = 10, 3
 
 // Repeat makes a request, and repeats it after an error that may pass. So an operation of many requests need not begin again when one of

@@ -14,7 +14,7 @@ import (
 // farAway is the shortest round trip of a server that is far away. Servers of one region answer in a few milliseconds.
 const farAway = 20 * time.Millisecond
 
-// road is what is known of the way to the API server, for a client and all that are made from it.
+// road is what is known of the way to the API server. A client and all clients that are made from it share it.
 type road struct {
 	compression string       // the compression of answers: auto, gzip, or none, which is the default
 	trip        atomic.Int64 // the shortest round trip of a small request, in nanoseconds, or 0 if it is not known

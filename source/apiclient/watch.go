@@ -21,8 +21,8 @@ type Event struct {
 	Object Object
 	Line   []byte
 	Err    error // why the event can't be read (Line has it as it came), or a *NotEventError
-	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if that is
-	// not known.
+	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if that
+	// time is not known.
 	Since time.Time
 }
 
@@ -76,8 +76,8 @@ func (w *Watch) Compressed() bool {
 // Connection returns the watch's connection, or nil if nothing else can be asked over it.
 func (w *Watch) Connection() *Connection { return w.connection }
 
-// GoesOn tells the watch when all that had happened was last known to be read. That was on an earlier connection, or before the initial
-// events of this one, since later events have waited behind these.
+// GoesOn sets the last time at which all events were known to be read. That was on an earlier connection, or before the initial
+// events of this one. Events during the initial events have waited behind them.
 func (w *Watch) GoesOn(current time.Time) { w.arrivals.restart(current) }
 
 // Current returns when all that had happened was last known to be read, or zero if that is not known.

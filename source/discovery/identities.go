@@ -32,8 +32,8 @@ func compacted(err error) error {
 	return err
 }
 
-// Bodies visits the objects that a collection had at a resourceVersion, or has now if that is empty, as they are exported. It leaves out
-// objects that can't be read. A body is valid until visit returns.
+// Bodies visits the objects of a collection, as they are exported. They are as of a resourceVersion, or as of now if that is
+// empty. It leaves out objects that can't be read. A body is valid until visit returns.
 func (d *Server) Bodies(ctx context.Context, s *change.Stream, version change.ResourceVersion, metadataOnly bool, redactor *redact.Redactor,
 	visit func(key string, version change.ResourceVersion, body []byte)) error {
 	client := d.client.With(apiclient.DefaultIdle, redactor != nil)

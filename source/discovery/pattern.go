@@ -77,7 +77,7 @@ func isVersion(s string) bool {
 	return ok && rest != "" && rest[0] >= '1' && rest[0] <= '9'
 }
 
-// wild reports whether the pattern may match resources that do not exist yet.
+// wild reports whether the pattern may also match resources that are created later.
 func (p Pattern) wild() bool { return p.resource == "*" }
 
 // selects reports whether the pattern selects the resource. Secrets are selected only by their name.

@@ -15,7 +15,7 @@ func (d *Server) Readable(ctx context.Context, s *change.Stream) error {
 	return err
 }
 
-// Absent returns the namespaces that do not exist, as far as this user may see it.
+// Absent returns the namespaces that do not exist. It leaves out namespaces whose existence this user may not see.
 func (d *Server) Absent(ctx context.Context, namespaces []string) (absent []string) {
 	for _, ns := range namespaces {
 		if _, err := d.client.Read(ctx, "/api/v1/namespaces/"+ns); apierrors.IsNotFound(err) {

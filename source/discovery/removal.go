@@ -17,9 +17,10 @@ import (
 // registers the resource is read by consistent reads of etcd: its CRD, and the API services of its group. While one of them can't be
 // read, the resource counts as not removed.
 //
-// Only the deletion of a CRD deletes objects. The objects of a built-in resource that is not served still exist. Another API server of
-// the cluster may serve it, as in an upgrade, or with another --runtime-config. The objects of an aggregated resource exist too, in the
-// store of its own server, with or without the APIService. So these resources are never removed, and their streams wait (origin.go).
+// Only the deletion of a CRD deletes objects. The objects of a built-in resource that is not served still exist. Another API
+// server of the cluster may serve it, for example during an upgrade, or with another --runtime-config. The objects of an
+// aggregated resource exist too, in the store of its own server, with or without the APIService. So these resources are never
+// removed, and their streams wait (origin.go).
 
 // registration says whether a resource is registered in the API server.
 type registration int
@@ -101,8 +102,9 @@ func names(err error, name string) bool {
 	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name == name
 }
 
-// listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.
-// Only a 404 in each version shows that it does not exist. A user who may list in some namespaces only gets a 403 elsewhere.
+// listed lists the collection itself, in a group that is served. The resource has no CRD, so it is built in, or belongs to an
+// aggregated server. Only a 404 in each version shows that it does not exist. A user who may list only some namespaces gets a 403
+// elsewhere.
 func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
 	namespace := ""
 	if r.Namespaced && len(d.Namespaces) > 0 {
@@ -135,8 +137,8 @@ type removals struct {
 	selected  map[string]change.Resource
 }
 
-// keep adds to the selection the resources that were selected before and are not known to be removed. doubts has, by resource id, why
-// each of these is still selected.
+// keep adds to the selection the resources that were selected before and are not known to be removed. doubts maps the id of each
+// such resource to the reason why it is still selected.
 func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {
 	doubts = map[string]error{}
 	shown := map[string]bool{}

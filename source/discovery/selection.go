@@ -13,7 +13,7 @@ import (
 // Selection is what the patterns select at one time.
 type Selection struct {
 	Resources []change.Resource
-	// Unsure are groups that could not be read. Their resources that were selected before are still selected.
+	// Unsure are groups that could not be read. Resources of these groups that were selected before are still selected.
 	Unsure map[string]bool
 
 	discovery *Server

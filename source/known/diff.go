@@ -48,7 +48,7 @@ func (s *Set) Compare(key, uid string, version change.ResourceVersion) Differenc
 	return differenceOf(packUUID(uid, &packed) && packed == e.uid, cmp.Compare(v, e.version))
 }
 
-// CompareListed does what Compare does, and marks the key if the object is the same.
+// CompareListed is Compare, and also marks the key if the object is the same.
 func (s *Set) CompareListed(key, uid string, version change.ResourceVersion) Difference {
 	d := s.Compare(key, uid, version)
 	if d == Same {

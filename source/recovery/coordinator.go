@@ -23,8 +23,8 @@ import (
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides). Aggregated servers
 // have their own stores, with other revisions in the same range of numbers. So streams of several resources help each other only if the
-// API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds they help each other if neither
-// resource is where Events are.
+// API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds, two resources help each
+// other if both are outside of the etcd of Events.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
@@ -280,7 +280,7 @@ func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 	return until
 }
 
-// Failed records that a request of the stream failed: until its next answer no other stream waits for it.
+// Failed records a failed request of the stream. No other stream waits for this one until its next answer.
 func (p *Participant) Failed() {
 	p.locked(func(*Coordinator) {
 		p.active = time.Time{}
@@ -335,7 +335,7 @@ func (p *Participant) Gains(gain float64) {
 	p.locked(func(*Coordinator) { p.move(func() { p.gain = gain }) })
 }
 
-// waiting returns how many other recoveries have yet to read sizes, or still do, and learn what this one learns.
+// waiting returns how many other recoveries gain from what this one reads. They have not read sizes yet, or still read them.
 func (p *Participant) waiting() (n int) {
 	p.locked(func(*Coordinator) {
 		n = len(p.resource.group.line)
@@ -348,7 +348,7 @@ func (p *Participant) waiting() (n int) {
 	return n
 }
 
-// allNamespaces returns the resource in all namespaces, of which the stream has one, or nil if the stream has them all.
+// allNamespaces returns the resource in all namespaces. It returns nil if the stream itself has all of them.
 func (p *Participant) allNamespaces() (w *shared) {
 	p.locked(func(c *Coordinator) {
 		if p.stream.Namespace == "" {

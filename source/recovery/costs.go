@@ -7,16 +7,16 @@ import (
 
 // costs are what reads cost, in seconds: how much later a recovery ends for each read, while other recoveries run. The best read for its
 // time depends on the server, on the rate that the limiter allows and on the collection. So the costs are measured while the recovery
-// runs. They only decide what is read, never what is true.
+// runs. The costs affect only what is read, never the result.
 type costs struct {
 	read    float64 // one object
 	size    float64 // the collection's size
-	counted float64 // what each object adds to that, since etcd counts all of them: only before it is measured
+	counted float64 // what each object adds to size, since etcd counts every object. It is used until size is measured
 	named   float64 // each object of a list of names
 	bodied  float64 // each object of a list with bodies
 }
 
-// tuning is what decides which reads a recovery makes. It is that of production, except in tests that force a choice.
+// tuning decides which reads a recovery makes. Only tests that force a choice change it.
 type tuning struct {
 	costs      costs   // to begin with
 	given      bool    // the costs are not measured: a history in memory takes no time
@@ -54,7 +54,7 @@ type meter struct {
 	since   time.Time
 }
 
-// begin and end are called around a request, or the pages of a list. end returns what it has cost, in seconds.
+// begin and end are called around a request, or the pages of a list. end returns the cost of the request or list, in seconds.
 func (m *meter) begin() (from float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,7 +44,8 @@ func (s *search) findDeletions(ctx context.Context) error {
 
 type identity struct{ key, uid string }
 
-// transient adds an incarnation that was created and deleted in the gap. What the log has under its key is another one.
+// transient adds an incarnation that was created and deleted in the gap. The object that the log has under its key is another
+// incarnation.
 func (s *search) transient(key, uid string) *incarnation {
 	l := s.newIncarnation(key, uid)
 	for _, other := range s.incarnations[key] {
@@ -55,8 +56,9 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
-// recordDeletion records the revision at which the incarnation was deleted. It is reported to other streams once it is certain. Until
-// the incarnation is walked back, or the sizes are checked, it is right only if a revision deletes one object.
+// recordDeletion records the revision at which the incarnation was deleted. It is reported to other streams once it is certain.
+// Until the incarnation is walked back, or the sizes are checked, the result is right only if no revision deletes several
+// objects.
 func (s *search) recordDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
@@ -86,8 +88,8 @@ func (s *search) walkDated(ctx context.Context, l *incarnation) error {
 	return err
 }
 
-// left takes the only revision that is left for the deletion of an incarnation that is missing at hi. What is between them is
-// explained: if the incarnation exists after all, it was deleted there, together with another object.
+// left takes the only remaining revision for the deletion of an incarnation that is missing at hi. All revisions between them are
+// explained. If the incarnation exists at that revision after all, a later one deleted it together with another object.
 func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
 	if !s.Kind.deletesOne() || hi == revision {
 		return revision, nil
@@ -99,8 +101,8 @@ func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) 
 	return revision, err
 }
 
-// bound bounds where the incarnation was deleted by what is known of others under its key by now. It reports whether one of them
-// is the same.
+// bound bounds the incarnation's deletion by the other incarnations that are now known under its key. It reports whether one of
+// them is the same.
 func (s *search) bound(l *incarnation) (found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

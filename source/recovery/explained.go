@@ -9,7 +9,7 @@ package recovery
 // server is explained, since nothing is known of its store.
 type explained struct {
 	from, to uint64
-	own      revisions    // changes that this recovery found, but for deletions where a revision may delete several objects
+	own      revisions    // changes that this recovery found. Deletions are left out if a revision may delete several objects
 	others   *Participant // whose partners explain revisions too; nil: there are none
 }
 

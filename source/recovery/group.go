@@ -6,7 +6,7 @@ import (
 	"kubecdc/change"
 )
 
-// group is the recoveries whose changes explain revisions for each other: those of one etcd, or those of one resource.
+// group is the recoveries whose changes explain revisions for each other: all of one etcd, or all of one resource.
 type group struct {
 	line            []*Participant // that run, the first one first (turns.go)
 	writes, lasting revisions      // what its resources wrote, in this round. lasting leaves out resources whose objects expire
@@ -137,7 +137,7 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	return p.resource.group == q.resource.group
 }
 
-// overlapping returns the streams that may have an object in common with this one, which is among them.
+// overlapping returns the streams that may have an object in common with this one, including this one.
 func (p *Participant) overlapping() (all []*Participant) {
 	if p.stream.Namespace != "" {
 		return append(append(all, p.resource.spaces[""]...), p.resource.spaces[p.stream.Namespace]...)

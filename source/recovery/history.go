@@ -33,7 +33,7 @@ type ExactReads struct {
 	names, full  *apiclient.Pace // the paces of lists of identities, and of lists with bodies
 	unreadable   atomic.Bool     // a revision was found that the server fails to read
 
-	// Failed is called after each request that failed, unless it is nil.
+	// Failed, if not nil, is called after each failed request.
 	Failed func()
 }
 
@@ -44,7 +44,7 @@ const largeBody, largeAtOnce = 64 << 10, 4
 // in a version of its resource that the server does not know any more.
 var errUnreadable = errors.New("the server can't read its collection as it was at a revision")
 
-// IsLost reports that the collection can't be read any more as it was at a revision.
+// IsLost reports that the collection's state at a revision can't be read any more.
 func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, errUnreadable) }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
@@ -67,7 +67,7 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 }
 
 // ForWitness returns the history of another collection, without bodies. It does not wait for the end of a refusal, since the collection
-// need not be readable. Its requests are counted with those of h.
+// need not be readable. Its requests are counted with the requests of h.
 func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
 	other := NewExactReads(h.client, s, true, nil, false, h.limiter, nil)
 	other.requests, other.optional = h.requests, true

@@ -47,7 +47,7 @@ const (
 	lowest = 0.1
 	// The rate grows while answers take no longer than fastAnswer, or fastMultiple times the fastest one.
 	fastAnswer, fastMultiple = 50 * time.Millisecond, 5
-	// An answer that takes slowMultiple times longer than that is slow.
+	// An answer is slow if it takes slowMultiple times longer than an answer that still lets the rate grow.
 	slowMultiple = 5
 	// The part of the rate that is left after an overload, and after a slow answer.
 	afterOverload, afterSlow = 0.5, 0.75

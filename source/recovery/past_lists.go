@@ -26,7 +26,7 @@ import (
 // sighting is what past lists show of an object.
 type sighting struct {
 	revisions           []seenRevision // newest first
-	asLogged            uint64         // the newest past list that has it as the log has it
+	asLogged            uint64         // the newest past list in which it is as in the log
 	firstSeen, lastSeen uint64         // the oldest and the newest past list that has it
 }
 
@@ -114,9 +114,10 @@ func (s *search) shown() (n int) {
 	return n
 }
 
-// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's changes. Little is left to
-// be read between the lists then. The other recoveries may even end first, if that costs fewer reads. They then read sizes at revisions
-// that this one has not found. In the other order this one reads objects before the others have explained their deletions.
+// letOthersWalk lets the other recoveries explain their changes first, if past lists show most of this one's changes. Then little
+// remains to be read between the lists. The other recoveries may even end first, if that costs fewer reads. Then they read sizes
+// at revisions that this recovery has not found. In the other order, this recovery reads objects before the others have explained
+// their deletions.
 func (s *search) letOthersWalk(ctx context.Context) error {
 	shown := s.shown()
 	if shown == 0 {

@@ -79,7 +79,7 @@ type Gap struct {
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
-	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further ones are read again when they are emitted.
+	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further bodies are read again when they are emitted.
 
 	// Witnesses returns those resources that may explain revisions, and that may be asked, the busiest first. nil: there are
 	// none.
@@ -91,10 +91,10 @@ type Gap struct {
 	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
 	Report func(done, total int)
 
-	tuning *tuning // nil: that of production
+	tuning *tuning // nil: the tuning of production
 }
 
-// Kind is what can happen to the objects of a collection. Its methods are what may be concluded from that.
+// Kind is what can happen to the objects of a collection. Its methods return what a recovery may conclude from it.
 type Kind struct {
 	Several    bool // a revision may delete several objects: they expire together, as Events, or somebody deletes a prefix in etcd
 	Aggregated bool // another API server keeps the objects: a revision may write several, and sizes are estimates
@@ -126,9 +126,9 @@ func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (pla
 	return plan, incompleteReason, err
 }
 
-// errSeveralKeys reports that one revision deleted several objects of a resource that has no expiring ones, as when somebody deletes a
-// prefix in etcd. Then a change explains no revision, and the reports of other streams may be wrong. So the search begins again without
-// either.
+// errSeveralKeys reports that one revision deleted several objects of a resource without expiring objects. This happens if
+// somebody deletes a prefix in etcd. Then a change explains no revision, and the reports of other streams may be wrong. So the
+// search begins again without both.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
 func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
@@ -159,7 +159,7 @@ func newSearch(history History, log *known.Set, gap Gap) *search {
 type search struct {
 	Gap
 	history   History
-	log       *known.Set    // what it has at From
+	log       *known.Set    // the objects that the log has at From
 	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
 	witness   bool // only revisions are looked for (witnesses.go)
@@ -175,7 +175,7 @@ type search struct {
 	bytes        atomic.Int64              // bytes of the bodies that are held
 
 	meter     *meter
-	watched   map[identity]bool // objects of which a past list matters also as the log has them
+	watched   map[identity]bool // objects for which a past list matters even if they are as in the log
 	sightings map[identity]*sighting
 	pastLists []pastList            // the lists that were read to their end
 	changes   map[string]*revisions // that lists show, by namespace; empty: in all
@@ -196,9 +196,9 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
-	doubtful     bool           // it was deleted at that revision or, with another object, before: that is compacted
+	doubtful     bool           // it was deleted at that revision, or earlier, at a compacted revision that also deleted another object
 	seen         []seenRevision // what past lists show of it, newest first
-	floor        uint64         // up to there past lists show that it did not change, or did not exist
+	floor        uint64         // past lists show that it did not change, or did not exist, up to this revision
 	walked       uint64         // up to there all of its revisions were found
 	lastSeen     uint64         // the last revision at which an object in ended exists,
 	firstMissing uint64         // and not at this one
@@ -398,8 +398,8 @@ func (s *search) recordEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.ended = append(s.ended, l)
 }
 
-// explain records that an object was written at the revision, for other streams too. A revision that writes one writes no other one,
-// whatever expires.
+// explain records that an object was written at the revision, for other streams too. A revision that writes an object writes no
+// other object, even if objects expire.
 func (s *search) explain(revision uint64) {
 	if !s.Kind.Aggregated {
 		s.explained.own.add(revision)
@@ -407,7 +407,8 @@ func (s *search) explain(revision uint64) {
 	s.wrote(revision)
 }
 
-// explainDeletion records a deletion that may turn out to be another: this search ends then, but others would go on with it.
+// explainDeletion records a deletion at a revision that may still turn out to be wrong. This search would then end, but other
+// searches would continue with the wrong revision.
 func (s *search) explainDeletion(revision uint64) {
 	if s.Kind.deletesOne() {
 		s.explained.own.add(revision)

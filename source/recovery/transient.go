@@ -44,9 +44,9 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// mostTransient returns revisions just before open deletions at which unknown objects exist. From each run of such revisions it returns
-// the one at which most of them exist. It also returns the end of the run, where none exists any more. An unknown object within a run
-// ends there. Under its uid the object may be back later.
+// mostTransient returns revisions just before open deletions at which unknown objects exist. From each run of such revisions it
+// returns the revision with most unknown objects. It also returns the end of the run, where no unknown object exists any more. An
+// unknown object within a run ends there. The object may come back later with the same uid.
 func (s *search) mostTransient() (runs []span) {
 	open := map[uint64]bool{}
 	for _, r := range s.sizes.openDeletions(s.oldest.Load(), s.To) {

@@ -61,7 +61,7 @@ func (p *Participant) enter(s stage) {
 
 func running(s stage) int { return int(min(s, 1)) }
 
-// move changes what decides on the participant's place among the recoveries of its group, and wakes those that need not wait any
+// move makes a change that may affect the participant's place in its group. It then wakes the recoveries that need not wait any
 // more.
 func (p *Participant) move(change func()) {
 	g := p.resource.group
@@ -91,9 +91,9 @@ func (p *Participant) mustWait() bool {
 // isQuiet reports whether the recovery reads sizes, and probably finds nothing.
 func (p *Participant) isQuiet() bool { return p.stage == sizing && p.changed == 0 && p.gain == 0 }
 
-// quietAtOnce is how many quiet recoveries read sizes at once. The first one reads alone, since it may have transient objects,
-// whose revisions the others need not read. Each that ends makes room for one more. So a thousand end soon, also if the API
-// server is far away.
+// quietAtOnce is how many quiet recoveries read sizes at once. The first one reads alone. If it has transient objects, the others
+// need not read their revisions. Each recovery that ends makes room for one more. So a thousand end soon, also if the API server
+// is far away.
 func (g *group) quietAtOnce() int { return min(1+g.quietEnded, mostQuiet) }
 
 // goesBefore orders the recoveries by stage. Within a stage the recovery whose sizes explain most by their cost comes first. Then

@@ -52,7 +52,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint6
 				l.doubtful = last+1 == l.deleted && s.Kind.deletesOne()
 				return nil
 			}
-			first = oldest // the object is in the same state there
+			first = oldest // the object has the same state at the oldest revision
 		}
 		version, body := first, []byte(nil)
 		if seen, ok := l.seenAt(first); ok && seen.version == first && (seen.body != nil || s.full() || s.witness) {

@@ -102,7 +102,8 @@ func (s *search) saveMoreThan(cost float64) bool {
 }
 
 // dateByGrowth dates the deletions that are left, before sizes are read, among the revisions at which the resource shrank in all
-// namespaces. All streams do that before any of them reads its sizes, since each deletion found saves a read of every other stream.
+// namespaces. All streams date their deletions before any of them reads its sizes, since each dated deletion saves a read of
+// every other stream.
 func (s *search) dateByGrowth(ctx context.Context) error {
 	w := s.shares()
 	if w == nil || len(s.ended) == 0 || !s.saveMoreThan(0) {
@@ -139,7 +140,8 @@ func (s *search) dateByGrowth(ctx context.Context) error {
 	})
 }
 
-// readShared reads the stream's size at a revision, unless the whole resource shows that the stream's is as before.
+// readShared reads the stream's size at a revision. It need not do so if the size of all namespaces shows that the stream's size
+// has not changed.
 func (s *search) readShared(ctx context.Context, c *sizes, r uint64) error {
 	if w := s.shares(); w != nil {
 		n, ok, err := s.growth(ctx, w, r)

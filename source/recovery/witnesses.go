@@ -38,8 +38,8 @@ type testimony struct {
 // refusalHolds is how long a witness that may not be read is not asked again.
 const refusalHolds = time.Hour
 
-// askingCosts is how many requests it takes to find out that a witness has written nothing. At most a quarter of what the sizes would cost
-// is spent so.
+// askingCosts is how many requests it takes to find out that a witness has written nothing. Witnesses get at most a quarter of
+// the requests that the sizes would cost.
 const askingCosts, ofSizes = 3, 4
 
 // askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, if that costs fewer requests

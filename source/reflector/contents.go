@@ -21,8 +21,8 @@ type bodyHash struct {
 }
 
 // contents compares, with each proof, the bodies of a part of the collection. It expects that the API server has the checkpoint's
-// bodies, which were emitted last, at the same versions. A difference is no alarm, since an API server of another release, or a CRD with
-// another default, reads old objects otherwise. Such an object is emitted again (corrections).
+// bodies, which were emitted last, at the same versions. A difference is no alarm, since an API server of another release, or a
+// CRD with another default, returns other contents for old objects. Such an object is emitted again (corrections).
 //
 // While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound proofs.
 type contents struct {
@@ -63,7 +63,8 @@ func (c *contents) begin(ctx context.Context, m moment) func(apiclient.ListOptio
 	}
 }
 
-// page compares the bodies of a page, which a proof has read by these options. What can't be read is compared by another proof.
+// page compares the bodies of a page, which a proof has read by these options. Pages that can't be read are compared by another
+// proof.
 func (c *contents) page(ctx context.Context, m *moment, o apiclient.ListOptions) {
 	o.MetadataOnly = false
 	listed := map[string]bodyHash{}
@@ -117,8 +118,9 @@ func (p *prover) correct(ctx context.Context) error {
 	return nil
 }
 
-// compareBodies compares objects of a list with what the checkpoint has of them at the same versions. It returns those that differ,
-// with the hash of the stored body. A stub differs by design. lacking gets those of which no body is stored.
+// compareBodies compares the bodies of listed objects with the bodies in the checkpoint at the same versions. It returns the
+// objects that differ, with the hash of the stored body. A stub differs by design. lacking gets the objects without a stored
+// body.
 func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed map[string]bodyHash,
 	lacking func(map[string]bodyHash) error) (differ map[string]bodyHash, err error) {
 	differ = map[string]bodyHash{}
@@ -142,8 +144,8 @@ func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed
 	return differ, err
 }
 
-// storeBodies lists a page again, and has the bodies stored that the checkpoint lacks, as after KUBECDC_BEFORE=none. The log has
-// these objects, so no record is written.
+// storeBodies lists a page again, and stores the bodies that the checkpoint lacks, for example after KUBECDC_BEFORE=none. The log
+// has these objects, so no record is written.
 func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from *change.Stream, page apiclient.ListOptions,
 	lacking map[string]bodyHash) error {
 	_, err := api.List(ctx, from, page, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
@@ -168,8 +170,8 @@ func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from
 	return err
 }
 
-// corrections are objects that the log has otherwise than the API server at the same version. They are emitted as inferred updates,
-// after a gap record with the reason.
+// corrections are objects whose contents in the log and on the API server differ at the same version. They are emitted as
+// inferred updates, after a gap record with the reason.
 type corrections struct {
 	*Reflector
 	cause, reason string

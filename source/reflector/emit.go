@@ -48,8 +48,8 @@ func (r *Reflector) emit(ctx context.Context, item change.Item, m move) error {
 	return nil
 }
 
-// confirm takes a bookmark. One that does not move the position is emitted too: it says that the stream is complete at a
-// later time.
+// confirm takes a bookmark. A bookmark that does not move the position is emitted too, since it says that the stream is complete
+// at a later time.
 func (r *Reflector) confirm(ctx context.Context, m move) error {
 	if m.cursor.Compare(r.cursor) < 0 {
 		return nil

@@ -109,7 +109,7 @@ func (w *watching) compare(ctx context.Context) error {
 	w.empty.listed, w.empty.listTook = time.Now(), time.Since(started)
 	switch {
 	case apiclient.IsUnreadable(err) && !errors.Is(err, apiclient.ErrUnsupported):
-		// What can't be read is in the dead letter, and not among the known objects.
+		// An object that can't be read is in the dead letter, and not among the known objects.
 		w.log.Warn("a quiet collection can't be compared with the log", "error", err)
 	case err != nil:
 		return err

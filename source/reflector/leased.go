@@ -16,7 +16,7 @@ func leased(r change.Resource) bool {
 	return r.Plural == "events" && (r.Group == "" || r.Group == "events.k8s.io")
 }
 
-// positionAfter returns the position that a change leads to. An empty one changes nothing.
+// positionAfter returns the position that a change leads to. An empty position changes nothing.
 func (r *Reflector) positionAfter(op change.Op, version change.ResourceVersion) change.ResourceVersion {
 	if op != change.Delete || !leased(r.stream.Resource) {
 		return version

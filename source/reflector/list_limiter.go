@@ -9,7 +9,8 @@ import (
 )
 
 // ListLimiter bounds how many streams of a process list at once. If a few hundred streams list together, each waits for the log nearly
-// all of the time. Meanwhile it holds an open response on the server, and buffers in memory. One after another they end as early.
+// all of the time. During that time it holds an open response on the server, and buffers in memory. If they list one after
+// another, they all end as early.
 //
 // A stream holds a place while it reads the pages of a list, and not while it pauses after an error. Places are given first come,
 // first served. A list that has held its place for longTime gives it to the next one and goes on. So a server that hangs on some

@@ -35,7 +35,7 @@ import (
 type listing struct {
 	*Reflector
 	gap         *change.Gap            // the gap that the list closes, or nil for the first snapshot
-	pastVersion change.ResourceVersion // lists the collection as it was then, or empty: as it is now
+	pastVersion change.ResourceVersion // the version at which the collection is listed, or empty for its present state
 	lost        *change.Gap            // the gap that a present list closes if there is no list of that version any more
 	rewinds     bool                   // the server's history went back: older versions are emitted too
 	begun       bool
@@ -327,8 +327,8 @@ func (l *listing) room(o *apiclient.Object, n int) []byte {
 	return l.slab.Bytes[start : start : start+n]
 }
 
-// finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the
-// deletions: these show nothing to the next session if this one ends between them.
+// finish emits the deletions and the control record of the list, and moves the position. The gap record comes before the
+// deletions. Otherwise, if this session ended between them, the next session would not see the gap.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
 	return l.uninterrupted(func() error { return l.emitEnd(ctx, version) })
 }

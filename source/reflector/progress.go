@@ -17,7 +17,7 @@ type progress struct {
 	inferred int                    // changes that were found by comparison
 	unread   bool                   // an event could not be read, so the log may lack its object
 	upToDate time.Time              // when all that had happened was last known to be read, if that is known
-	since    time.Time              // the event that is handled happened after it, if that is known
+	since    time.Time              // the handled event happened after this time, or zero if that is unknown
 }
 
 // move says how far an item moves the stream. An empty version changes nothing.

@@ -112,7 +112,7 @@ func (r *recovering) record(f *found, took time.Duration) {
 	f.gap, r.found = g, f
 }
 
-// found is what was found, and how far it was emitted.
+// found has the changes that were found, and how far they were emitted.
 type found struct {
 	version    change.ResourceVersion // its end
 	history    *recovery.ExactReads   // nil: nothing was written in it
@@ -202,7 +202,7 @@ func (r *recovering) hasOtherEtcd(ctx context.Context, s *change.Stream, aggrega
 	return r.areInTwoEtcds(ctx, s, allEvents)
 }
 
-// unasked reports a resource that is read only if it is exported: an attempt to list Secrets is noticed.
+// unasked reports a resource that is read only if it is exported, since an attempt to list Secrets would raise suspicion.
 func unasked(resource change.Resource) bool { return resource.ID() == "secrets" }
 
 // witnesses are the resources that are served and may be asked.
@@ -392,8 +392,8 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	return r.send(ctx, emitted, to(r.positionAfter(c.Op, version)))
 }
 
-// readAgain reads a state that the plan does not hold. The server may have compacted the revision that wrote it, and have later ones at
-// which the object has that state. An object that a selector selects may have left the collection in between.
+// readAgain reads a state that the plan does not hold. If the server has compacted the revision that wrote the state, it may
+// still have later revisions with the same state. An object that a selector selects may have left the collection in between.
 func readAgain(ctx context.Context, history recovery.History, c *recovery.Change) (body []byte, err error) {
 	version := change.VersionOf(c.Version)
 	for _, revision := range []uint64{c.Until, c.Version} {

@@ -205,8 +205,8 @@ type state interface {
 	step(ctx context.Context) (state, error)
 }
 
-// enter leads to the next state, by one of the transitions of the table. One that the table lacks is a defect, with which the
-// stream nevertheless goes on.
+// enter leads to the next state, by one of the transitions of the table. A transition that the table lacks is a defect, but the
+// stream goes on.
 func (r *Reflector) enter(next state, reason string) state {
 	if from, to := r.state.name(), next.name(); !allowed(from, to) {
 		r.log.Error("a stream takes a transition that the protocol does not have: please report it", "from", from, "to", to)

@@ -14,8 +14,9 @@ import (
 // grown past its position, and the newest object that it knows is older than the backup. So the stream that sees it reports it to all
 // others. Each of them compares all objects with the log, unless its own resource is certainly in another etcd.
 type Restores interface {
-	// Tell reports to all streams the restore that a stream has found, and gives it a number, which grows. If that stream does not
-	// follow an earlier report yet, it is the same restore. Tell then reports nothing, and returns the earlier report's number.
+	// Tell reports to all streams the restore that a stream has found, and gives it a number, which grows. If that stream has not
+	// yet followed an earlier report, both reports are about the same restore. Tell then reports nothing, and returns the earlier
+	// report's number.
 	Tell(ctx context.Context, found *change.Stream) (number int64, err error)
 	// Followed is called once it is durable that a stream has compared all objects since it got the report of this restore.
 	Followed(ctx context.Context, stream change.StreamID, number int64) error
@@ -110,7 +111,8 @@ func (r *Reflector) rewind(ctx context.Context, gap *change.Gap, reason string) 
 	return r.enter(l, "history went backwards: "+reason), nil
 }
 
-// tellRestore tells all streams that etcd was restored. What differs may be emitted only then: it is what shows the restore.
+// tellRestore tells all streams that etcd was restored. Changed objects may be emitted only after that, since they are what shows
+// the restore.
 func (r *Reflector) tellRestore(ctx context.Context) error {
 	r.forgetWrites()
 	if r.options.Restores == nil {

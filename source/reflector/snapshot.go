@@ -286,7 +286,8 @@ func (s *snapshot) correct(ctx context.Context, key string) error {
 }
 
 // deletions emits the deletion of each object that the log has and the list has not. It waits until the position has passed the
-// list's version: until then the watch may deliver them. If the stream was listed meanwhile, that has shown them.
+// list's version, since the watch may deliver the deletions until then. If the stream was listed during the snapshot, that list
+// has shown the deletions.
 func (s *snapshot) deletions(ctx context.Context) error {
 	var missing []string
 	err := s.borrow(ctx, func() error {

@@ -30,11 +30,11 @@ import (
 // A server without streaming lists refuses them, or sends no such bookmark. Then pages are read at once, and for half an hour no stream
 // of the process asks for a streaming list of that resource.
 
-// StreamingLists decides of which resources lists are read as streaming lists. The streams of a process share it.
+// StreamingLists decides for which resources lists are read as streaming lists. The streams of a process share it.
 type StreamingLists struct {
 	always bool
 	mu     sync.Mutex
-	since  map[string]time.Time // resources of which the server had none, and when
+	since  map[string]time.Time // resources for which the server had no streaming list, and when
 }
 
 // NewStreamingLists allows streaming lists of all resources, or only where they are faster and surely answered from a watch cache. They
@@ -64,8 +64,8 @@ func (s *StreamingLists) offered(resource string) bool {
 	return !refused || time.Since(since) > streamingRetry
 }
 
-// streams reports whether to read the list as a streaming list. One that was interrupted, or follows a restore of etcd, has objects that are
-// older than the log's newest: only pages tell what they are.
+// streams reports whether to read the list as a streaming list. After an interruption, or a restore of etcd, a list has objects
+// that are older than the log's newest. Only pages show what they are.
 func (l *listing) streams(ctx context.Context) bool {
 	s := l.options.Streaming
 	if s == nil || l.rewinds || l.ahead != "" || !s.offered(l.stream.Resource.ID()) {
@@ -187,7 +187,7 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 	case d == known.Older, d == known.Predecessor, d != known.Same && o.Version.Compare(l.floor) <= 0:
 		return fmt.Errorf("%w: %q at resourceVersion %s", errSuspect, o.Key(), o.Version)
 	case e.Type == "DELETED":
-		// Emit it at the end. Until then an object that the log has is what shows an interrupted list.
+		// Emit it at the end. Until then, an object in the log shows that a list was interrupted.
 		if d == known.Newer || d == known.Same {
 			l.endings.add(o)
 			l.known.Unmark(o.Key())
@@ -232,8 +232,8 @@ func (l *listing) fallsBack(err error) bool {
 }
 
 // goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout is too long: for Events, or
-// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it. So
-// does a list in gzip, since an ordinary watch is not compressed (apiclient).
+// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it.
+// A list in gzip needs a new watch, too, since an ordinary watch is not compressed (apiclient).
 func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (state, error) {
 	w, r := next.(*watching), l.stream.Resource
 	often := l.options.Watermark > 0 && l.options.Watermark < time.Minute

@@ -19,7 +19,7 @@ import (
 // 2. A MODIFIED event at the log's version is a repeat if its body is the log's. With another body the versions do not move, so
 // nobody knows the order of the changes. The stream is then unsupported until it is started again.
 
-// endings has the last version of each object, by uid, whose deletion had no newer one.
+// endings maps the uid of an object to its last version. It has an object if its deletion had no newer version.
 type endings map[string]change.ResourceVersion
 
 // mostEndings limits the memory for a server whose deletions all have old versions.

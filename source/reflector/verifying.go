@@ -110,7 +110,8 @@ func (v *verifying) listLost(ctx context.Context) (state, error) {
 	return v.enter(l, "comparing the log with resourceVersion "+string(l.pastVersion)), nil
 }
 
-// errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
+// errBehind reports that the server seems to be older than the log. The server is asked a second time before the stream believes
+// the answer.
 var errBehind = errors.New("the server seems to be behind the log")
 
 func (v *verifying) gapBack() *change.Gap { return cmp.Or(v.gap, v.then.gapOfList()) }

@@ -158,7 +158,7 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 	if w.catchUp != nil {
 		return conn.Next()
 	}
-	w.since = time.Time{} // what others emit meanwhile is no event
+	w.since = time.Time{} // what others emit during the wait is no event
 	w.release()
 	w.waitsOn.Store(w.connection)
 	e, err := conn.Next()
@@ -206,7 +206,7 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 }
 
 // isRepeated reports whether the event was delivered before, as a proxy may do: it is older than the cursor. A deletion of a
-// known object is none, at whatever version.
+// known object is never a repetition, whatever its version is.
 func (w *watching) isRepeated(e *apiclient.Event) bool {
 	if e.Type == "DELETED" && w.known.Compare(e.Object.Key(), e.Object.UID, e.Object.Version) == known.Same {
 		return false
@@ -260,7 +260,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	return w.send(ctx, w.newChange(op, &o), w.watched(o.Version))
 }
 
-// errDeletion reports a deletion of which it is not known what it has deleted.
+// errDeletion reports a deletion that does not show which object was deleted.
 var errDeletion = errors.New("a deletion can't be read")
 
 // sendUnreadable emits an event that can't be read. If it may be the deletion of an object that the log has, the watch ends, and what the API

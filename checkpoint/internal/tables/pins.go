@@ -7,8 +7,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Bind records the cluster's identity the first time. Later calls record what more is known of it, and refuse another cluster
-// with *checkpoint.OtherClusterError. Bind returns what the store has recorded, with this error too.
+// Bind records the cluster's identity the first time. Later calls add what was unknown before, and refuse another cluster with
+// *checkpoint.OtherClusterError. Bind returns the recorded identity, even with this error.
 func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterIdentity) (b checkpoint.Binding, err error) {
 	var id int64
 	var same bool

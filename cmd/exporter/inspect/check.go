@@ -80,7 +80,7 @@ func printFindings(out *cli.Output, w io.Writer, findings []check.Finding) error
 // otherColumns is how many columns of a terminal the table of findings needs in addition to the message.
 const otherColumns = 24
 
-// wrapped returns the lines of a message, and on a terminal the lines that fit there.
+// wrapped returns the lines of a message. On a terminal it wraps them to the terminal's width.
 func wrapped(terminal *screen.Screen, message string) (lines []string) {
 	for line := range strings.SplitSeq(message, "\n") {
 		if terminal == nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // readLocal returns the status of the exporter on this machine. It returns nil if no exporter has left its address, or if the
-// address leads to something else, as after a kill. why says why a running exporter did not give its status.
+// address leads to something else, for example after a kill. why says why a running exporter did not give its status.
 func (f *statusFlags) readLocal(ctx context.Context, settings *config.Config, cluster string) (s *status.Status, why error) {
 	path, err := settings.AddressFile(cluster)
 	if err != nil {

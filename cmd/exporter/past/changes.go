@@ -163,7 +163,7 @@ func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q 
 		requester := t.requests.Who(l)
 		t.unmatched.Count(t.requests, l, requester)
 		if happened, _ := l.Happened(); t.clock == "happened" && happened.Before(t.begin.Time) || !t.selects(show, l, requester) {
-			return nil // changes since a time on the cluster's clock were also logged since then
+			return nil // what happened after --since was also logged after it
 		}
 		return visit(l, requester)
 	})
@@ -253,7 +253,8 @@ func (t *changes) useLate(c *cobra.Command) {
 	t.events.ReadLate, t.requests.ReadLate = t.late.Has, t.late.Has
 }
 
-// forgetAfter is how long audit events are held for changes to come: a stream whose network has failed is read again by then.
+// forgetAfter is how long audit events are held for changes that are read later. A stream whose network has failed is read again
+// within that time.
 const forgetAfter = 15 * time.Minute
 
 // refresh reads new audit events, at most once per second, and the control records of a new owner.

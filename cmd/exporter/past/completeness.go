@@ -12,8 +12,8 @@ import (
 	"kubecdc/query/timeline"
 )
 
-// completeness says in words how far an answer is complete, for its last line. What is asked for ends at a time, or at a version if asked is
-// zero.
+// completeness says in words how far an answer is complete, for its last line. The question ends at the time asked, or at a
+// version if asked is zero.
 func completeness(coverage []timeline.Coverage, missing []string, now, asked time.Time) string {
 	if len(missing) > 0 {
 		text, named := doubt(coverage, missing, now)
@@ -45,7 +45,8 @@ func completeness(coverage []timeline.Coverage, missing []string, now, asked tim
 	return text + unknownEnd(coverage, now, asked)
 }
 
-// unknownEnd says which resources the log does not have up to what is asked for, if any. Then nobody writes it any more, or not of these.
+// unknownEnd names the resources that the log does not have up to the requested moment. Either nobody writes the log any more, or
+// nobody exports these resources.
 func unknownEnd(coverage []timeline.Coverage, now, asked time.Time) string {
 	var stale []timeline.Coverage
 	for _, c := range coverage {

@@ -94,7 +94,7 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 			return err
 		}
 	}
-	// What was logged since a time may have happened before it, so all requests are read then.
+	// A change that was logged after a time may have happened before it. So requests from before that time are read too.
 	if p.requests, err = who.ReadRequests(ctx, reader, &objects, states[0].Moment.Happened); err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ import (
 // unlimited is the width of lines outside of a terminal, and if all is to be shown.
 const unlimited = 1 << 30
 
-// differences formats lines. It shortens those of more than width columns where nothing is lost, then wraps them. Brackets mark the removed
-// and the new words of a text, also in colours, which a copy of the text has not.
+// differences formats lines. It shortens lines of more than width columns where nothing is lost, and then wraps them. Brackets
+// mark the removed and the new words of a text, also in colours, which a copy of the text has not.
 func differences(c *screen.Colours, lines []difference.Line, width int) plain.Own {
 	var text strings.Builder
 	for _, l := range lines {
@@ -86,7 +86,7 @@ func withoutPrefix(parts []difference.Part) []difference.Part {
 	return []difference.Part{{Sign: '-', Text: "…" + old[named:]}, parts[1], {Sign: '+', Text: now[same:]}}
 }
 
-// withoutBeginning drops members from the beginning of a path, but for the last two: …[cart].image.
+// withoutBeginning drops members from the beginning of a path. It retains the last two: …[cart].image.
 func withoutBeginning(path string, width int) string {
 	var begins []int
 	for i, r := range path {

@@ -184,7 +184,7 @@ func (p *pastFlags) target(flag, text string) (timeline.Target, error) {
 	return t, err
 }
 
-// manyStreams is above which number of streams there is no line for each.
+// manyStreams is the highest number of streams with a line for each.
 const manyStreams = 10
 
 // firstWatermark returns the oldest watermark of the streams that have one, or zero.

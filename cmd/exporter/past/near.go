@@ -21,8 +21,8 @@ const (
 	nearMost  = 3               // objects in a suggestion
 )
 
-// notFound returns the error of a question about objects that the log does not have. It adds a suggestion, or that the first list
-// has not ended.
+// notFound returns the error of a question about objects that the log does not have. It adds a suggestion, or says that the first
+// list has not ended.
 func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, text string) error {
 	if id := unlisted(coverage); id != "" {
 		return fmt.Errorf("%s: the first list of %s has not ended yet (exporter status shows how far it is)", text, id)
@@ -38,7 +38,7 @@ func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, cover
 }
 
 // checkKnown returns an error if the log has never had an object or the namespace that a question names. answered are the objects of the
-// answer, by resource and name. Else an answer with nothing about a wrong name would read as if nothing had happened.
+// answer, by resource and name. Without this error, an empty answer for a wrong name would mean that nothing has happened.
 func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, answered map[string]bool) error {
 	if len(answered) > 0 && len(objects.Names) < 2 {
 		return nil

@@ -127,7 +127,7 @@ func (p *restoring) plan(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	return plan, cmp.Or(others.failed, err)
 }
 
-// ignoredPaths returns the fields of a resource that the settings of this environment ignore, without those that have a wildcard.
+// ignoredPaths returns the fields of a resource that the settings of this environment ignore. Paths with a wildcard are left out.
 func ignoredPaths(c *cobra.Command, resource string) (paths []string) {
 	settings, _, err := config.Load(os.Environ(), c.Flags())
 	if err != nil {

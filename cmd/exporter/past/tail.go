@@ -124,7 +124,8 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 }
 
 // newest returns the last changes. It finds a time that has enough of them, and then reads who made the changes of that time, and which were
-// read late. So it does not depend on how long the log is. If too few are by the user that is asked for, it tries a longer time.
+// read late. So it does not depend on how long the log is. If the requested user has made too few of them, it tries a longer
+// time.
 func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line, err error) {
 	for back := time.Minute; ; back *= 8 {
 		since, all := time.Now().Add(-back), back > 30*24*time.Hour
@@ -154,7 +155,8 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, obj
 	}
 }
 
-// count counts the changes, without regard to who made them, and finds out which were read late. It returns since when they may have happened.
+// count counts the changes of all users, and finds out which were read late. It returns the earliest time at which they may have
+// happened.
 func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) (n int, happened time.Time, err error) {
 	counting := *t
 	counting.user, counting.requests = "", nil
@@ -181,7 +183,7 @@ func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q si
 	return n, t.late.Since(since), err
 }
 
-// lines returns the changes after a cut, in the order of the log. The cut is of a time, or of none.
+// lines returns the changes after a cut, in the order of the log. The cut is at a time, or has no time.
 func (t *tail) lines(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) ([]line, error) {
 	order, err := timeline.ReadOrder(ctx, r, since)
 	if err != nil {

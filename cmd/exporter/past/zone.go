@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// An answer has one zone: UTC, and the local one on a terminal, where its last line names it.
+// An answer has one zone: UTC, or on a terminal the local zone, which the last line of the answer names.
 
 // utcTime is how package query writes times.
 var utcTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)

@@ -89,7 +89,7 @@ type listed struct {
 	Slot       int               `json:"slot"`
 	Epoch      int64             `json:"epoch"`
 	Batch      uint64            `json:"batch"`
-	Positions  []change.Position `json:"positions"` // positions that moved in its second
+	Positions  []change.Position `json:"positions"` // positions that moved in the second of the checkpoint
 	Partitions int               `json:"partitions"`
 }
 

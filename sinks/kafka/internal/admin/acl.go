@@ -14,7 +14,7 @@ import (
 type right string
 
 const (
-	toDescribe right = "Describe" // the other rights imply it: if it is missing, all are
+	toDescribe right = "Describe" // the other rights imply it, so if it is missing, all are missing
 	toCreate   right = "Create"
 	toRead     right = "Read"
 	toWrite    right = "Write"

@@ -183,7 +183,7 @@ func (t *Topics) tryProducer(ctx context.Context, who string, timeout time.Durat
 		TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who, Timeout: timeout, Protocol1: true})
 }
 
-// tryTimeout is when the coordinator ends the transaction of a process that was killed meanwhile.
+// tryTimeout is when the coordinator ends the transaction if the process is killed during the try.
 const tryTimeout = 10 * time.Second
 
 // ready returns the number of partitions once each has a leader, and whether it has created the topic.

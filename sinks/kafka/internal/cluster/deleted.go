@@ -13,7 +13,7 @@ import (
 const (
 	// MissingPatience is how long a topic must be missing before the controller is asked whether it was deleted.
 	MissingPatience = 3 * time.Second
-	// unknownPatience is how long it must be missing if the controller does not answer that.
+	// unknownPatience is how long a topic must be missing if the controller does not answer.
 	unknownPatience = 30 * time.Second
 )
 

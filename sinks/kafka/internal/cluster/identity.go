@@ -86,7 +86,7 @@ var beforeLogin = map[protocol.ApiKey]bool{
 	new(apiversions.Request).ApiKey(): true, new(saslhandshake.Request).ApiKey(): true, new(saslauthenticate.Request).ApiKey(): true,
 }
 
-// askVersion has the cluster's id. Every supported broker knows it.
+// askVersion is a version of the request whose answer has the cluster's id. Every supported broker knows this version.
 const askVersion = 5
 
 // Write gets the beginning of a request: its size, and its key.

@@ -89,7 +89,7 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	return a.Next(ctx, err)
 }
 
-// persists reports whether an error, to which patience applies, has lasted for longer than that.
+// persists reports whether an error has lasted for longer than patience, if patience applies to it.
 func (a *Attempts) persists(err error) bool {
 	if !NoTopic(err) && !errors.Is(err, protocol.ErrNoPartition) && !errors.Is(err, kafka.Unknown) {
 		return false

@@ -35,7 +35,7 @@ func (c *Client) Sizes(ctx context.Context, prefix string) (map[string]int64, er
 			return nil, err
 		}
 		folders := m.(BrokerAnswer).Response.(*kmsg.DescribeLogDirsResponse).Dirs
-		if len(folders) == 0 { // this version has no other sign of it
+		if len(folders) == 0 { // this version reports a missing right only by an empty answer
 			return nil, kafka.ClusterAuthorizationFailed
 		}
 		for _, folder := range folders {

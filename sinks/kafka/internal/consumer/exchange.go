@@ -122,7 +122,7 @@ func (r *answerReader) skip(n int) {
 	}
 }
 
-// has removes n bytes from what is left, and reports whether there were as many.
+// has removes n bytes from the remaining ones, and reports whether there were n.
 func (r *answerReader) has(n int) bool {
 	if r.err == nil && (n < 0 || n > r.left) {
 		r.err = errors.New("the answer to a fetch is malformed")

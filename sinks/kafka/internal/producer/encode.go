@@ -19,7 +19,8 @@ type Source interface {
 	// TooLarge is called if an item is refused even alone, in a record batch with this size. The source makes it smaller, and it
 	// is sent again. Or it returns an error, which ends Produce. It may call Produce for other partitions.
 	TooLarge(ctx context.Context, p *Partition, item int32, size int, cause error) error
-	// Failed may replace the error of a topic by another, which ends Produce. It returns nil otherwise.
+	// Failed may return another error in place of a topic's error. The returned error ends Produce. If it is nil, the topic's
+	// error remains.
 	Failed(topic string, err error) error
 }
 

@@ -3,8 +3,9 @@ package producer
 import "context"
 
 // Foresee sets First and Last of a transaction's partitions to the offsets that the queued records will get if nobody else writes
-// there. These follow the marker of the partition's last transaction. Foresee returns false for a partition that the producer has
-// not yet written to, or that others have written to lately. It also does so if one record batch is not enough.
+// there. These offsets follow the marker of the partition's last transaction. Foresee returns false for a partition that the
+// producer has not yet written to, or that others have written to lately. It also returns false if one record batch is not
+// enough.
 func (p *Producer) Foresee(ctx context.Context, partitions ...*Partition) (ok bool, err error) {
 	ok = true
 	for _, q := range partitions {

@@ -94,7 +94,7 @@ type Partition struct {
 	First, Last int64
 	// Next is the lowest offset that the next record can have, since all lower ones are taken.
 	Next int64
-	// Doubt means that the broker may have lost records, by its last answer, and Lost that it certainly has.
+	// Doubt means that the broker may have lost records, by its last answer. Lost means that it has certainly lost records.
 	Doubt, Lost bool
 	// MustCheck means that the broker may have lost the last record that it acknowledged before this transaction, at offset
 	// Before-1. The reason is a new connection, or another writer. The broker does not notice it if each transaction begins a

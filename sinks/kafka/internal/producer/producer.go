@@ -107,7 +107,8 @@ func (p *Producer) Protocol() (n int, why string) {
 	return 1, p.lacking
 }
 
-// Add adds partitions to the transaction, and begins it. By protocol 2 Produce does so. The error may be a DeniedTopics.
+// Add adds partitions to the transaction, and begins it. With protocol 2 Produce adds them on the broker. The error may be a
+// DeniedTopics.
 func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	if p.Idempotent || len(partitions) == 0 {
 		return nil
@@ -192,9 +193,9 @@ func (p *Producer) End(ctx context.Context, commit bool) error {
 	return err
 }
 
-// end takes the next identity by protocol 2. The coordinator recognizes a repeated request by the identity before. It answers
-// that it is not yet done, then the same as the first time. If another producer has acted meanwhile, it has raised the epoch by
-// more than one, and the repeat is refused as fenced. By protocol 2 a transaction without partitions can be aborted.
+// end takes the next identity by protocol 2. The coordinator recognizes a repeated request by the previous identity. Until the
+// first request is done, it answers so. Afterwards it repeats its first answer. If another producer has acted in between, the
+// epoch has risen by more than one, and the repeat is refused as fenced. Protocol 2 can abort a transaction without partitions.
 //
 // If the coordinator itself has aborted a transaction, it has also raised the epoch by one. It then mistakes the commit for a
 // repeat of that abort, and answers INVALID_TXN_STATE. By protocol 1 it answers that the producer is fenced, so that is the

@@ -62,7 +62,7 @@ type controlPartition struct {
 	ready  []logread.Control // read, but not yet visited
 }
 
-// fetch reads on if no record is ready.
+// fetch reads more records if none is ready.
 func (c *controlPartition) fetch(ctx context.Context) (err error) {
 	for len(c.ready) == 0 && c.more && err == nil {
 		c.more, err = c.reader.Fetch(ctx, c.end-1)

@@ -255,8 +255,8 @@ func (c *copier) read(ctx context.Context, left []logread.Control) error {
 	return err
 }
 
-// lacking returns the resources of which a batch may lack changes. Their topics have fewer records of the batch than offsets from its first
-// record to its last one. Others may have written in between.
+// lacking returns the resources whose changes a batch may lack. Their topics have fewer records of the batch than offsets between
+// its first and its last record. Other writers may explain the difference.
 func (c *copier) lacking(record logread.Control, found map[string]int64) []string {
 	var topics []string
 	for topic, ranges := range record.Ranges {

@@ -169,7 +169,8 @@ func (f *slotHoles) add(c logread.Control) error {
 	return nil
 }
 
-// number finds a hole before a control record of a slot. The record of a batch is the last one of its records.
+// number finds a hole before a control record of a slot, by the batch number. The batch record is the last control record of its
+// batch.
 func (f *slotHoles) number(c logread.Control) {
 	s := f.slots[c.Slot]
 	if s == nil {

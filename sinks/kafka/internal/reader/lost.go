@@ -11,7 +11,8 @@ import (
 )
 
 // removed compares where the partitions of topics begin with the starts in control records. Every slot that has written to a
-// topic accounts for its starts once it has recorded what they cost its streams. It returns what was removed, by cluster and resource.
+// topic accounts for the topic's starts, once it has recorded the losses of its streams. It returns what was removed, by cluster and
+// resource.
 func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[string]string, error) {
 	begins := map[string]map[int]int64{}
 	for _, topic := range topics {

@@ -132,7 +132,7 @@ func (s *scan) bodies() logread.Bodies {
 }
 
 // readSettled reads a partition to its end. The transactions of the cut's batches have ended, but a broker writes their markers
-// to one partition after another. So it reads on until this partition has them.
+// to one partition after another. So it continues until it has read the markers of this partition.
 func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p logread.Span) error {
 	err := reader.ReadTo(ctx, p.Next-1)
 	for began := time.Now(); err == nil && reader.Open(); {

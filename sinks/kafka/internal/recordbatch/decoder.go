@@ -154,8 +154,8 @@ func (d *Decoder) Next() (*Received, error) {
 // Keep leaves the memory of the last record to the caller.
 func (d *Decoder) Keep() { d.bytes = nil }
 
-// read reads a record. After its length come attributes, of which none are defined, and the time and the offset as differences
-// (https://kafka.apache.org/documentation/#record).
+// read reads a record. The record begins with its length, attributes without a defined meaning, and the time and offset as
+// differences (https://kafka.apache.org/documentation/#record).
 func (d *Decoder) read() error {
 	d.last = Received{Offset: max(d.last.Offset+1, d.batch.Base), Headers: d.last.Headers[:0]}
 	length, err := binary.ReadVarint(d.from)

@@ -147,7 +147,7 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-// Validate refuses a configuration that no sink can use. What users may set is checked where they set it.
+// Validate refuses a configuration that no sink can use. The settings of users are checked where they are read.
 func (c *Config) Validate() error {
 	switch {
 	case len(c.Brokers) == 0 || slices.Contains(c.Brokers, ""):

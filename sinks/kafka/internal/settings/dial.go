@@ -100,7 +100,7 @@ func (e *FileError) Unwrap() error { return e.error }
 
 // CertificateError says that one side refuses the other's certificate.
 type CertificateError struct {
-	Whose string            // whose certificate it is, and who refuses it
+	Whose string            // the owner of the certificate, and which side refuses it
 	Cert  *x509.Certificate // nil if there is none
 	Err   error
 }

@@ -35,7 +35,7 @@ type doubt struct {
 	record written
 }
 
-// written is the batch that has written a record, as in its headers. Batch 0 means any batch of the slot.
+// written is the batch that has written a record, by the record's headers. Batch 0 means any batch of the slot.
 type written struct {
 	epoch int64
 	batch uint64
@@ -52,8 +52,8 @@ func (d *Doubts) Add(slot int, partitions []*producer.Partition) {
 	}
 }
 
-// addOwn adds a batch of the slot, some of whose records may be the last that the checkpoint knows in a partition. It is unknown
-// whether the process that wrote them got an answer that left a doubt, or what others have written since.
+// addOwn adds a batch of the slot. Its last record in a partition may be the last one that the checkpoint knows there. It is
+// unknown whether the process that wrote the record got an answer that left a doubt, and what others have written since.
 func (d *Doubts) addOwn(c logread.Control, known change.Offsets) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -51,7 +51,7 @@ func (l *Slot) readHistory(ctx context.Context, ends map[int]int64) (*history, e
 	return h, h.readTo(ctx, ends)
 }
 
-// readTo reads on up to the offsets.
+// readTo continues to read up to the offsets.
 func (h *history) readTo(ctx context.Context, ends map[int]int64) error {
 	for _, r := range h.readers {
 		if err := r.ReadTo(ctx, ends[int(r.Partition)]-1); err != nil {

@@ -104,7 +104,7 @@ func (r *tailReader) next() int {
 	return len(r.batches)
 }
 
-// read reads the changes of consecutive batches. Stubs replace what was too large, and dead letters are not needed, since the
+// read reads the changes of consecutive batches. Stubs replace images that were too large. Dead letters are not needed, since the
 // object's next change also has the stub as its before-image.
 func (r *tailReader) read(ctx context.Context, batches []logread.Control) ([][]change.Change, error) {
 	changes := make([][]change.Change, len(batches))

@@ -52,7 +52,7 @@ func (s *Shared) Slot(ctx context.Context, slot int, epoch int64, control *produ
 	return l, l.LearnID(ctx, control.Topic.Name)
 }
 
-// End reads on in the control topic, up to the owner's own open record, which is at the offset. It records what the log has
+// End reads the rest of the control topic, up to the owner's own open record, which is at the offset. It records what the log has
 // lost. It fails with *sinks.NewerEpochError if another owner has opened the slot with this epoch or a newer one.
 func (l *Slot) End(ctx context.Context, offset int64) error {
 	l.openOffset = offset

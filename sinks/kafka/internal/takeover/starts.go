@@ -20,7 +20,7 @@ import (
 type starts struct {
 	seen       map[string]map[int]int64 // by this owner: topic → partition → start
 	unrecorded map[string]map[int]int64 // for the next batch record
-	moved      map[string]string        // topic → what it has lost
+	moved      map[string]string        // topic → its loss
 }
 
 // add adds the starts of a topic. If they are not all 0, they go into the next batch record, even if an earlier one has them,

@@ -83,8 +83,8 @@ type stateFold struct {
 	folded  sinks.Progress
 }
 
-// find finds the topics that have, or may have, a selected stream. It leaves out topics whose streams are known if none of them
-// is selected.
+// find finds the topics that have, or may have, a selected stream. It leaves out a topic if all its streams are known, and none
+// of them is selected.
 func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 	if f.history.isComplete && len(f.history.owners) == 0 && f.history.used() {
 		return nil // only other clusters have written to it

@@ -64,7 +64,7 @@ func (l *Slot) beginTail(ctx context.Context, from sinks.Durable, end int64) (*t
 	return t, t.reader.ReadTo(ctx, end-1)
 }
 
-// end reads on up to this owner's open record.
+// end reads the rest, up to this owner's open record.
 func (t *tail) end(ctx context.Context) error {
 	err := t.reader.ReadTo(ctx, t.log.openOffset-1)
 	if errors.Is(err, consumer.ErrGone) {

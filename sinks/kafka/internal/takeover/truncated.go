@@ -72,8 +72,8 @@ func (l *Slot) Expected(topic string, partition int32) int64 {
 	return l.expected[topic][int(partition)]
 }
 
-// shorter returns the topics that have lost what the offsets rely on, with their ends. missing are topics that the brokers do not
-// know.
+// shorter returns the topics that have lost records before the offsets, with the topics' ends. missing are topics that the
+// brokers do not know.
 func (l *Slot) shorter(
 	ctx context.Context, topics []string, offsets change.Offsets,
 ) (gone map[string]map[int]int64, missing []string, err error) {
