@@ -119,7 +119,8 @@ func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user strin
 	if known := a.requests.Coverage; user != "" && !a.requests.Known() {
 		err = errors.New("by: the log has no audit events, which say who made a change")
 	} else if user != "" && (known.Since.After(a.From) || timeline.IsStale(known.Last, a.Until)) {
-		a.missing = append(a.missing, fmt.Sprintf("audit events, which say who made a change, are there from %s to %s", written(known.Since), written(known.Last)))
+		a.missing = append(a.missing, fmt.Sprintf("audit events, which say who made a change, are there from %s to %s",
+			written(known.Since), written(known.Last)))
 	}
 	return a, err
 }
@@ -180,7 +181,8 @@ func (a *asked) each(ctx context.Context, visit func(*sinks.Logged, *query.Event
 		}
 		requester := a.requests.Who(l)
 		happened, _ := l.Happened()
-		if q.After == nil && l.Logged.Before(a.From) || happened.Before(a.From) || !a.Open && happened.After(a.Until) || !labelled.Selects(l) {
+		if q.After == nil && l.Logged.Before(a.From) || happened.Before(a.From) || !a.Open && happened.After(a.Until) ||
+			!labelled.Selects(l) {
 			return nil
 		}
 		if !a.all && provenance.IsBookkeeping(&l.Change) {
@@ -217,11 +219,13 @@ func (a *asked) answer(all *page[Change], what string) *Changes {
 	}
 	switch lacks := len(out.Complete.Lacks) > 0; {
 	case all.seen == 0 && lacks:
-		out.Conclusion = fmt.Sprintf("It is not known whether there was any change of %s %s, because: %s", what, span, out.Complete.because())
+		out.Conclusion = fmt.Sprintf("It is not known whether there was any change of %s %s, because: %s", what, span,
+			out.Complete.because())
 	case all.seen == 0:
 		out.Conclusion = fmt.Sprintf("There was no change of %s %s: the log has every change", what, span)
 	default:
-		out.Conclusion = fmt.Sprintf("%s about %s %s; these are %d to %d", english.Plural(all.seen, "entry", ""), what, span, all.skip+1, all.skip+len(all.entries))
+		out.Conclusion = fmt.Sprintf("%s about %s %s; these are %d to %d", english.Plural(all.seen, "entry", ""), what, span,
+			all.skip+1, all.skip+len(all.entries))
 		if lacks {
 			out.Conclusion += ". More may have happened, because: " + out.Complete.because()
 		}
@@ -274,7 +278,8 @@ func (l *log) whatChanged(ctx context.Context, q *Changed) (*Changes, error) {
 
 func changeOf(e *incident.Entry) Change {
 	if e.Fold != nil {
-		return Change{Time: written(e.Time), Resource: e.Fold.Resource, Namespace: e.Fold.Namespace, Name: e.Fold.Name, Several: e.Fold}
+		return Change{Time: written(e.Time), Resource: e.Fold.Resource, Namespace: e.Fold.Namespace, Name: e.Fold.Name,
+			Several: e.Fold}
 	}
 	c := eventOf(e.Event)
 	c.Cause, c.Data = e.Cause, texts(e.Lines)
@@ -282,8 +287,9 @@ func changeOf(e *incident.Entry) Change {
 }
 
 func eventOf(e *query.Event) Change {
-	c := Change{Time: written(e.Time), Op: e.Op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, Version: string(e.ResourceVersion),
-		By: e.By.Text(e.Managers), Inferred: e.Inferred, Late: e.Late, Note: e.Note}
+	c := Change{Time: written(e.Time), Op: e.Op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name,
+		Version: string(e.ResourceVersion),
+		By:      e.By.Text(e.Managers), Inferred: e.Inferred, Late: e.Late, Note: e.Note}
 	if op, known := change.ParseOp(e.Op); known {
 		c.Op = op.Past()
 	}

@@ -19,14 +19,16 @@ const mostAtOnce = 4
 func Handler(r sinks.Reader, version string, access web.Access) http.Handler {
 	schemas, places := mcp.NewSchemaCache(), web.NewShares(mostAtOnce)
 	// Without a login only loopback names are served, and behind one a proxy may have any name.
-	options := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true, DisableLocalhostProtection: true}
+	options := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true}
 	tools := mcp.NewStreamableHTTPHandler(func(request *http.Request) *mcp.Server {
 		may := func(asked web.Asked) error { return web.May(access, request, asked) }
 		return newServer(&log{Reader: r, now: time.Now, may: may}, version, schemas)
 	}, options)
 	protected := http.NewCrossOriginProtection().Handler(tools)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known := web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api", Verb: "get"}} // each user may have that
+		// each user may have that
+		known := web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api", Verb: "get"}}
 		switch err := web.May(access, r, known); {
 		case errors.Is(err, web.ErrUnknownToken):
 			web.Challenge(w.Header())

@@ -50,8 +50,8 @@ type Object struct {
 
 const momentForms = moment.Times | moment.Versions
 
-// target returns the moment of a question. The present is the last time at which the log has all that is asked for. It remains the same for the
-// next page.
+// target returns the moment of a question. The present is the last time at which the log has all that is asked for. It remains
+// the same for the next page.
 func (l *log) target(ctx context.Context, field, text string, objects *sinks.Objects) (t timeline.Target, err error) {
 	m := moment.Moment{}
 	if text != "" {
@@ -104,15 +104,19 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &State{At: momentText(state.Moment), Objects: all.entries, Complete: completeOf(state.Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), state.Missing), time.Time{}, state.Moment.Happened),
+	out := &State{At: momentText(state.Moment), Objects: all.entries,
+		Complete: completeOf(state.Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), state.Missing), time.Time{},
+			state.Moment.Happened),
 		Cursor: all.next(cursor{From: state.Moment.Happened})}
 	switch lacks := len(out.Complete.Lacks) > 0; {
 	case all.seen == 0 && lacks:
-		out.Conclusion = fmt.Sprintf("It is not known whether there was any of %s at %s, because: %s", q.what(), out.At, out.Complete.because())
+		out.Conclusion = fmt.Sprintf("It is not known whether there was any of %s at %s, because: %s", q.what(), out.At,
+			out.Complete.because())
 	case all.seen == 0:
 		out.Conclusion = fmt.Sprintf("There was none of %s at %s", q.what(), out.At)
 	default:
-		out.Conclusion = fmt.Sprintf("%s at %s; these are %d to %d", english.Plural(all.seen, "object", ""), out.At, all.skip+1, all.skip+len(all.entries))
+		out.Conclusion = fmt.Sprintf("%s at %s; these are %d to %d", english.Plural(all.seen, "object", ""), out.At, all.skip+1,
+			all.skip+len(all.entries))
 		if lacks {
 			out.Conclusion += ". There may have been others, or other states, because: " + out.Complete.because()
 		}
@@ -121,7 +125,8 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 }
 
 // states reads the states at some moments, each with the field that names it. A cursor has them for the next page.
-func (l *log) states(ctx context.Context, p *Page, objects *sinks.Objects, moments ...[2]string) (all []*query.State, from *cursor, err error) {
+func (l *log) states(ctx context.Context, p *Page, objects *sinks.Objects, moments ...[2]string) (all []*query.State,
+	from *cursor, err error) {
 	if from, err = p.begin(); err != nil {
 		return nil, nil, err
 	}
@@ -211,8 +216,9 @@ func (l *log) difference(ctx context.Context, q *Moments) (*Difference, error) {
 	}
 	first, second := states[0].Moment, states[1].Moment
 	out := &Difference{From: momentText(first), To: momentText(second), Objects: all.entries,
-		Complete: completeOf(states[1].Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), states[0].Missing, states[1].Missing), time.Time{}, second.Happened),
-		Cursor:   all.next(cursor{From: first.Happened, Until: second.Happened})}
+		Complete: completeOf(states[1].Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), states[0].Missing, states[1].Missing),
+			time.Time{}, second.Happened),
+		Cursor: all.next(cursor{From: first.Happened, Until: second.Happened})}
 	span := fmt.Sprintf("%s between %s and %s", q.what(), out.From, out.To)
 	switch lacks := len(out.Complete.Lacks) > 0; {
 	case all.seen == 0 && lacks:
@@ -220,7 +226,8 @@ func (l *log) difference(ctx context.Context, q *Moments) (*Difference, error) {
 	case all.seen == 0:
 		out.Conclusion = fmt.Sprintf("Nothing differs in %s. It may have changed, and changed back", span)
 	default:
-		out.Conclusion = fmt.Sprintf("%s differing in %s; these are %d to %d", english.Plural(all.seen, "object", ""), span, all.skip+1, all.skip+len(all.entries))
+		out.Conclusion = fmt.Sprintf("%s differing in %s; these are %d to %d", english.Plural(all.seen, "object", ""), span,
+			all.skip+1, all.skip+len(all.entries))
 		if lacks {
 			out.Conclusion += ". More may differ, because: " + out.Complete.because()
 		}
@@ -259,18 +266,22 @@ func (l *log) coverage(ctx context.Context, q *Covered) (*Coverage, error) {
 	if err != nil {
 		return nil, err
 	}
-	requests, err := who.ReadRequests(ctx, l, &sinks.Objects{Resources: objects.Resources[:min(1, len(objects.Resources))]}, l.now())
+	requests, err := who.ReadRequests(ctx, l, &sinks.Objects{Resources: objects.Resources[:min(1, len(objects.Resources))]},
+		l.now())
 	if err != nil {
 		return nil, err
 	}
-	out := &Coverage{Resources: []Resource{}, AuthorsSince: written(requests.Coverage.Since), AuthorsUntil: written(requests.Coverage.Last)}
+	out := &Coverage{Resources: []Resource{}, AuthorsSince: written(requests.Coverage.Since),
+		AuthorsUntil: written(requests.Coverage.Last)}
 	incomplete := 0
 	for i := range coverage {
-		one := Resource{string(coverage[i].Stream), completeOf(coverage[i:i+1], lacksOf(coverage[i:i+1], l.now()), time.Time{}, l.now())}
+		one := Resource{string(coverage[i].Stream),
+			completeOf(coverage[i:i+1], lacksOf(coverage[i:i+1], l.now()), time.Time{}, l.now())}
 		if out.Resources = append(out.Resources, one); len(one.Complete.Lacks) > 0 {
 			incomplete++
 		}
 	}
-	out.Conclusion = fmt.Sprintf("The log has %s. Something is lacking in %d", english.Plural(len(out.Resources), "stream", ""), incomplete)
+	out.Conclusion = fmt.Sprintf("The log has %s. Something is lacking in %d", english.Plural(len(out.Resources), "stream", ""),
+		incomplete)
 	return out, nil
 }

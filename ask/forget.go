@@ -20,7 +20,8 @@ func (a *Requester) Forget(ctx context.Context, found []change.Position, untilDo
 		err := export.Forget(ctx, owner, a.Store, p.Stream)
 		switch {
 		case fault.Is[*checkpoint.NotEndedError](err):
-			return fault.Usage(err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them")
+			return fault.Usage(err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget " +
+				"lists them")
 		case fault.Is[*checkpoint.HeldError](err):
 			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: p.Stream})
 		case err != nil:

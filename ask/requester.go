@@ -39,7 +39,8 @@ func New(settings *config.Config, connection *config.Connection, out, report io.
 }
 
 // Open returns a requester with an open checkpoint. It makes one attempt to identify the cluster and to open its checkpoint.
-func Open(ctx context.Context, settings *config.Config, connection *config.Connection, out, report io.Writer) (*Requester, error) {
+func Open(ctx context.Context, settings *config.Config, connection *config.Connection,
+	out, report io.Writer) (*Requester, error) {
 	a := New(settings, connection, out, report)
 	step := dependency.Step{Awaited: "the API server and the checkpoint", Limit: setup.OpenLimit, Before: a.Cluster.Before()}
 	err := dependency.Once(ctx, step, func(ctx context.Context) error {
@@ -137,7 +138,8 @@ func streamsNamed(name string, known []change.Position) (found []change.Position
 	}
 	if len(found) == 0 {
 		near := suggest.DidYouMean(name, slices.Concat(resources, streams))
-		return nil, fault.Usagef("the checkpoint has no stream %q\n%sit has: %s", name, near, cmp.Or(strings.Join(streams, ", "), "none yet"))
+		return nil, fault.Usagef("the checkpoint has no stream %q\n%sit has: %s", name, near,
+			cmp.Or(strings.Join(streams, ", "), "none yet"))
 	}
 	return found, nil
 }
@@ -181,7 +183,8 @@ func (a *Requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal
 	}
 	for _, r := range requests {
 		if slot := change.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
-			plain.Fprintf(a.Report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does answers\n",
+			plain.Fprintf(a.Report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does "+
+				"answers\n",
 				r.ID, slot, r.Stream)
 		}
 	}
@@ -197,7 +200,8 @@ func (a *Requester) warnPaused(ctx context.Context, requests []checkpoint.Signal
 		if r.Kind == change.SignalSnapshot && slices.ContainsFunc(all, func(g checkpoint.Signal) bool {
 			return g.Stream == r.Stream && g.State == change.SignalPaused
 		}) {
-			plain.Fprintf(a.Report, "signal %d: stream %s is paused: it is done after exporter resume %s\n", r.ID, r.Stream, r.Stream)
+			plain.Fprintf(a.Report, "signal %d: stream %s is paused: it is done after exporter resume %s\n", r.ID, r.Stream,
+				r.Stream)
 		}
 	}
 	return nil
@@ -228,7 +232,8 @@ func (a *Requester) await(ctx context.Context, ids []int64) error {
 			}
 		}
 		if err := wait.For(ctx, askInterval); err != nil {
-			plain.Fprintf(a.Report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
+			plain.Fprintf(a.Report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far "+
+				"it is\n")
 			return err
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // Snapshots returns a signal for each of the streams that is exported.
 func (a *Requester) Snapshots(streams []change.Position, p streams.SnapshotParams) (requests []checkpoint.Signal, err error) {
 	if sink := setup.SinkOf(a.Settings); p.All && !sink.SnapshotTopics {
-		return nil, fault.Usage("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name + ", which has none: leave --all out")
+		return nil, fault.Usage("--all writes to a topic of its own, and KUBECDC_SINK is " + sink.Name +
+			", which has none: leave --all out")
 	}
 	params, err := json.Marshal(p)
 	if err != nil {

@@ -56,8 +56,8 @@ const (
 	broken
 )
 
-// read decodes the members that are needed. It returns as soon as it sees that the event changed nothing. Most events are of requests
-// that read.
+// read decodes the members that are needed. It returns as soon as it sees that the event changed nothing. Most events are of
+// requests that read.
 func (e *event) read(raw []byte) verdict {
 	c := rawjson.NewCursor(raw)
 	c.Enter()
@@ -166,7 +166,8 @@ func (e *event) resource() string {
 	return change.Resource{Group: e.ObjectRef.APIGroup, Plural: e.ObjectRef.Resource}.ID()
 }
 
-// dryRun: of deletions and evictions it is asked for in a body, too, which the policy sees, and which events of level Request have.
+// dryRun: of deletions and evictions it is asked for in a body, too, which the policy sees, and which events of level Request
+// have.
 func (e *event) dryRun() bool {
 	options := e.request
 	switch {
@@ -175,7 +176,8 @@ func (e *event) dryRun() bool {
 	case e.Verb != "delete" && e.Verb != "deletecollection":
 		options = nil
 	}
-	return slices.Contains(e.query["dryRun"], "All") || e.annotation.how == "dry" || bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
+	return slices.Contains(e.query["dryRun"], "All") || e.annotation.how == "dry" ||
+		bytes.Contains(rawjson.Member(options, "dryRun"), []byte(`"All"`))
 }
 
 // requester returns the user whose rights the request used: the impersonated user, if there is one.
@@ -189,8 +191,9 @@ func (e *event) requester() *requester {
 func (e *event) record() Record {
 	ref := &e.ObjectRef
 	r := Record{ID: e.id(), AuditID: short(e.AuditID), Time: e.RequestReceivedTimestamp.UTC(), Answered: e.StageTimestamp.UTC(),
-		Resource: short(e.resource()), Namespace: short(ref.Namespace), Name: short(ref.Name), Verb: e.Verb, Subresource: short(ref.Subresource),
-		Code: e.ResponseStatus.Code, Manager: short(e.query.Get("fieldManager")), User: short(e.User.Username),
+		Resource: short(e.resource()), Namespace: short(ref.Namespace), Name: short(ref.Name), Verb: e.Verb,
+		Subresource: short(ref.Subresource),
+		Code:        e.ResponseStatus.Code, Manager: short(e.query.Get("fieldManager")), User: short(e.User.Username),
 		Groups: shortAll(e.requester().Groups), Impersonated: short(e.ImpersonatedUser.Username), UserAgent: short(e.UserAgent),
 		Addresses: shortAll(e.SourceIPs)}
 	if e.dryRun() {
@@ -267,8 +270,8 @@ func text(object []byte, member string) string {
 // a newer version, that version has another remainder by one of the moduli. So the second try has another annotation.
 const Annotation = "kubecdc-object"
 
-// Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the same sum
-// make that rarer.
+// Moduli have no common divisor: two versions have the same remainders by all of them in one case of 420. No other moduli of the
+// same sum make that rarer.
 var Moduli = []int{3, 4, 5, 7}
 
 // Alike reports whether two versions have the same remainders. If a request was tried on both, the policy then records only the
@@ -287,8 +290,8 @@ func remainder(v change.ResourceVersion) (n int) {
 	return n
 }
 
-// annotation is what the policy says: "UID old VERSION" if the object becomes another one, or "UID end VERSION" if it is deleted at
-// once, without a grace period. "UID maybe VERSION" says that neither is certain. The other forms are "UID new NAME" and "UID
+// annotation is what the policy says: "UID old VERSION" if the object becomes another one, or "UID end VERSION" if it is deleted
+// at once, without a grace period. "UID maybe VERSION" says that neither is certain. The other forms are "UID new NAME" and "UID
 // dry".
 type annotation struct {
 	uid, how, rest string
@@ -299,8 +302,8 @@ type annotation struct {
 // finds reports whether there was an object before.
 func (n *annotation) finds() bool { return n.how == "old" || n.how == "end" || n.how == "maybe" }
 
-// readAnnotations returns what the policy has said of the last attempt, which saw the newest version. It returns nothing if one attempt
-// found an object and another one did not.
+// readAnnotations returns what the policy has said of the last attempt, which saw the newest version. It returns nothing if one
+// attempt found an object and another one did not.
 func (e *event) readAnnotations() annotation {
 	var all []annotation
 	for key, value := range e.Annotations {
@@ -330,9 +333,9 @@ func (e *event) readAnnotations() annotation {
 	return last
 }
 
-// id distinguishes an event from all others, and is the same each time that it comes. The audit id alone is not enough. A client may
-// choose it, and use it again so that a later request goes unseen. An aggregated server reports a request by the same one. The id begins
-// with the time, so that events that come together are neighbours in an index.
+// id distinguishes an event from all others, and is the same each time that it comes. The audit id alone is not enough. A client
+// may choose it, and use it again so that a later request goes unseen. An aggregated server reports a request by the same one.
+// The id begins with the time, so that events that come together are neighbours in an index.
 func (e *event) id() string {
 	h := sha256.New()
 	for _, part := range []string{e.AuditID, e.Stage, e.Verb, e.RequestURI, e.User.Username,

@@ -19,8 +19,8 @@ import (
 // pollEvery is how often files are polled. After a failed write, the same lines are read again after that time.
 const pollEvery = time.Second
 
-// Files reads files with an event a line, as kube-apiserver and log shippers write them, while they grow and are rotated. Nothing is
-// remembered: the next start reads the files again, and the log keeps each event once.
+// Files reads files with an event a line, as kube-apiserver and log shippers write them, while they grow and are rotated. Nothing
+// is remembered: the next start reads the files again, and the log keeps each event once.
 type Files struct {
 	intake   *Intake
 	patterns []string
@@ -69,7 +69,8 @@ func insist(ctx context.Context, log *slog.Logger, purpose string, do func() err
 	}
 }
 
-// poll reads what is new in all files. It reads the rest of a file that was renamed before it reads the file that has its name now.
+// poll reads what is new in all files. It reads the rest of a file that was renamed before it reads the file that has its name
+// now.
 func (f *Files) poll(ctx context.Context) error {
 	errs := []error{f.find()}
 	open := f.open[:0]
@@ -152,8 +153,8 @@ func (t *tailed) tail() []byte {
 	return end[:n]
 }
 
-// lines makes the events of complete lines durable. It returns how many bytes of lines are durable, with an error too. It skips a line
-// that is longer than any event.
+// lines makes the events of complete lines durable. It returns how many bytes of lines are durable, with an error too. It skips a
+// line that is longer than any event.
 func (i *Intake) lines(ctx context.Context, from io.Reader) (passed int64, err error) {
 	b, err := i.begin(ctx)
 	if err != nil {

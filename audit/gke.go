@@ -11,8 +11,8 @@ import (
 )
 
 // entry is a Cloud Logging entry as far as it is read, which GKE makes of an audit event
-// (https://cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). It lacks the event's groups, impersonated
-// user, and request's parameters.
+// (https://cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). It lacks the event's groups,
+// impersonated user, and request's parameters.
 type entry struct {
 	InsertID                    string            // the event's audit id
 	Labels                      map[string]string // its annotations
@@ -29,8 +29,8 @@ type entry struct {
 	}
 }
 
-// maybeWritten are the codes (google.rpc.Code) of failures within the server, after which an object may have been written: unknown, deadline
-// exceeded, internal, unavailable and data loss.
+// maybeWritten are the codes (google.rpc.Code) of failures within the server, after which an object may have been written:
+// unknown, deadline exceeded, internal, unavailable and data loss.
 var maybeWritten = []int{2, 4, 13, 14, 15}
 
 // readEntry reads a log entry as the event that it was made of.
@@ -40,9 +40,11 @@ func (e *event) readEntry(raw []byte) bool {
 		return false
 	}
 	p := &log.ProtoPayload
-	*e = event{AuditID: log.InsertID, Stage: "ResponseComplete", RequestURI: p.ResourceName, Verb: p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:],
+	*e = event{AuditID: log.InsertID, Stage: "ResponseComplete", RequestURI: p.ResourceName,
+		Verb: p.MethodName[strings.LastIndexByte(p.MethodName, '.')+1:],
 		User: requester{Username: p.AuthenticationInfo.PrincipalEmail}, UserAgent: p.RequestMetadata.CallerSuppliedUserAgent,
-		RequestReceivedTimestamp: log.Timestamp, StageTimestamp: cmp.Or(log.ReceiveTimestamp, log.Timestamp), Annotations: log.Labels, request: p.Request,
+		RequestReceivedTimestamp: log.Timestamp, StageTimestamp: cmp.Or(log.ReceiveTimestamp, log.Timestamp),
+		Annotations: log.Labels, request: p.Request,
 		response: p.Response, terse: true}
 	if p.RequestMetadata.CallerIP != "" {
 		e.SourceIPs = []string{p.RequestMetadata.CallerIP}

@@ -14,8 +14,8 @@ type Log interface {
 	WriteAudit(ctx context.Context, records []Record) error
 }
 
-// Intake passes the records of events on to a log. It is safe for concurrent use. A source brings events again until they are durable,
-// and the log stores each event once.
+// Intake passes the records of events on to a log. It is safe for concurrent use. A source brings events again until they are
+// durable, and the log stores each event once.
 type Intake struct {
 	Count func(Tally) // takes the numbers of parsed events
 
@@ -68,7 +68,8 @@ func (i *Intake) begin(ctx context.Context) (*batch, error) {
 
 // add takes a line, and writes what has gathered if it is enough.
 func (b *batch) add(line []byte) error {
-	b.tally.add(b.parser.Parse(line, time.Now().UTC().Truncate(time.Microsecond), func(r Record) { b.records = append(b.records, r) }))
+	b.tally.add(b.parser.Parse(line, time.Now().UTC().Truncate(time.Microsecond),
+		func(r Record) { b.records = append(b.records, r) }))
 	if len(b.records) < atOnce {
 		return nil
 	}

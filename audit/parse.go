@@ -9,7 +9,8 @@ import (
 
 // Parser finds audit events in JSON, and makes records of those that could have changed an object.
 type Parser struct {
-	Path   []string                              // the event's path in what wraps it. A list is passed through, and a text is read as JSON
+	// the event's path in what wraps it. A list is passed through, and a text is read as JSON
+	Path   []string
 	Wanted func(resource, namespace string) bool // nil: all
 	All    bool                                  // requests that changed nothing, too: refused ones and dry runs
 	Extra  []string                              // which members of a user's extra are kept; *: all
@@ -120,8 +121,8 @@ func (p *Parser) one(raw []byte, received time.Time, keep func(Record)) Tally {
 	return Tally{Records: 1}
 }
 
-// wants reports whether the event is of a resource that is exported, and of a request that could have changed an object. A request that
-// failed within the API server could have: it may have been written, and the answer lost.
+// wants reports whether the event is of a resource that is exported, and of a request that could have changed an object. A
+// request that failed within the API server could have: it may have been written, and the answer lost.
 func (p *Parser) wants(e *event) bool {
 	if p.Wanted != nil && !p.Wanted(e.resource(), e.ObjectRef.Namespace) {
 		return false

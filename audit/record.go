@@ -1,5 +1,6 @@
-// Package audit takes the API server's audit events in, so that a change can be joined to the request that made it: who it was. An event
-// becomes a Record, which a sink stores in the log with the changes (sinks.AuditLog). Both are joined when they are read (query/).
+// Package audit takes the API server's audit events in, so that a change can be joined to the request that made it: who it was.
+// An event becomes a Record, which a sink stores in the log with the changes (sinks.AuditLog). Both are joined when they are read
+// (query/).
 package audit
 
 import (
@@ -11,11 +12,12 @@ import (
 	"kubecdc/change"
 )
 
-// Record is a request that could have changed an object, as its audit event tells of it. It never has a body. Its JSON leaves out what is
-// empty, so that a sink can store a record in parts.
+// Record is a request that could have changed an object, as its audit event tells of it. It never has a body. Its JSON leaves out
+// what is empty, so that a sink can store a record in parts.
 type Record struct {
-	Cluster  string    `json:"-"`                 // set by sinks.Copier
-	ID       string    `json:"id,omitempty"`      // tells the event from all others, and is the same each time that it comes: 32 hex digits, 12 of them its time
+	Cluster string `json:"-"` // set by sinks.Copier
+	// tells the event from all others, and is the same each time that it comes: 32 hex digits, 12 of them its time
+	ID       string    `json:"id,omitempty"`
 	AuditID  string    `json:"auditID,omitempty"` // the request's id. A client may choose it, and use it again
 	Time     time.Time `json:"time,omitzero"`     // when the API server received the request
 	Answered time.Time `json:"answered,omitzero"` // when it answered
@@ -25,13 +27,14 @@ type Record struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"` // empty: of a deletecollection, or a create with generateName without the policy
 	UID       string `json:"uid,omitempty"`  // empty: the event does not tell
-	// VersionBefore is the object's resourceVersion before the request, which the policy of docs/who.md puts into the event. Created
-	// says that there was no object before. VersionAfter is the resulting version, which only events of level RequestResponse have.
+	// VersionBefore is the object's resourceVersion before the request, which the policy of docs/who.md puts into the event.
+	// Created says that there was no object before. VersionAfter is the resulting version, which only events of level
+	// RequestResponse have.
 	VersionBefore change.ResourceVersion `json:"versionBefore,omitempty"`
 	Created       bool                   `json:"created,omitempty"`
 	VersionAfter  change.ResourceVersion `json:"versionAfter,omitempty"`
-	// VersionBegan belongs to a deletion in two steps, such as a Pod's without a grace period. The deletion found VersionBegan, made
-	// VersionBefore of it (with a grace period of 0 seconds), and removed that.
+	// VersionBegan belongs to a deletion in two steps, such as a Pod's without a grace period. The deletion found VersionBegan,
+	// made VersionBefore of it (with a grace period of 0 seconds), and removed that.
 	VersionBegan change.ResourceVersion `json:"versionBegan,omitempty"`
 	// Retried says that the API server has tried the write several times. Except in rare cases, VersionBefore is from the last
 	// attempt.

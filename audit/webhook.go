@@ -12,8 +12,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Webhook takes what kube-apiserver sends with --audit-webhook-config-file: an EventList in each request. It answers 200 once all of it is
-// durable. At any other answer the API server sends it again, four times, and then drops it.
+// Webhook takes what kube-apiserver sends with --audit-webhook-config-file: an EventList in each request. It answers 200 once all
+// of it is durable. At any other answer the API server sends it again, four times, and then drops it.
 type Webhook struct {
 	intake *Intake
 	log    *slog.Logger

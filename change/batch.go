@@ -12,8 +12,8 @@ type Position struct {
 	// Every change up to and including ResourceVersion is in the log. It is empty until the first list is complete.
 	ResourceVersion ResourceVersion `json:"resourceVersion"`
 	Time            time.Time       `json:"time"` // when the event, bookmark or list happened that confirmed it last
-	// Ended is empty while the stream is exported. A stream's end is part of its position. So it moves with the batch that records it,
-	// and is read back from the log as all positions are.
+	// Ended is empty while the stream is exported. A stream's end is part of its position. So it moves with the batch that
+	// records it, and is read back from the log as all positions are.
 	Ended Ended `json:"ended,omitempty"`
 }
 
@@ -64,10 +64,10 @@ func (b *Batch) MalformedID(n int) string {
 	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
 }
 
-// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without offsets.
-// Two more facts of a topic have negative numbers in place of a partition. TopicID is a negative number that differs between two topics
-// of the same name, or 0 if the sink has none. StartOf a partition is the offset at which the partition begins, if that is not 0.
-// The log records which earlier offsets were removed.
+// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without
+// offsets. Two more facts of a topic have negative numbers in place of a partition. TopicID is a negative number that differs
+// between two topics of the same name, or 0 if the sink has none. StartOf a partition is the offset at which the partition
+// begins, if that is not 0. The log records which earlier offsets were removed.
 type Offsets map[string]map[int]int64
 
 // TopicID is in place of a partition. It is lower than all partitions.

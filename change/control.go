@@ -9,7 +9,8 @@ import (
 type ControlType string
 
 const (
-	ControlOpen          ControlType = "open"           // a new owner of the slot, with a higher epoch, has fenced all former ones
+	// a new owner of the slot, with a higher epoch, has fenced all former ones
+	ControlOpen          ControlType = "open"
 	ControlBatch         ControlType = "batch"          // ends every batch, and has its positions
 	ControlWatermark     ControlType = "watermark"      // a stream is complete up to ResourceVersion at Time
 	ControlSnapshotBegin ControlType = "snapshot-begin" // the first list of a stream has started
@@ -17,17 +18,19 @@ const (
 	// Ignores says which updates this owner of the slot leaves out. It is repeated every half hour, since records expire.
 	ControlSettings ControlType = "settings"
 	ControlLayout   ControlType = "layout" // the number of slots has changed, and with it the streams of the slot
-	ControlGap      ControlType = "gap"    // a watch could not deliver the changes From..To, and Complete says whether they were recovered
-	// A stream has ended, for the reason in Cause. A deselected stream is complete up to ResourceVersion. All objects of a removed one
-	// were deleted.
-	ControlStreamEnd        ControlType = "stream-end"
-	ControlStreamReselected ControlType = "stream-reselected" // a deselected stream is selected again, and continues from ResourceVersion
+	// a watch could not deliver the changes From..To, and Complete says whether they were recovered
+	ControlGap ControlType = "gap"
+	// A stream has ended, for the reason in Cause. A deselected stream is complete up to ResourceVersion. All objects of a
+	// removed one were deleted.
+	ControlStreamEnd ControlType = "stream-end"
+	// a deselected stream is selected again, and continues from ResourceVersion
+	ControlStreamReselected ControlType = "stream-reselected"
 	// The API server keeps refusing a stream, or the sink its records. Cause says why, SinceMs since when. The stream is complete
 	// up to ResourceVersion.
 	ControlStreamError     ControlType = "stream-error"
 	ControlStreamRecovered ControlType = "stream-recovered" // the stream of an earlier stream-error is exported again
-	// A stream was read late. Its changes in this batch happened between SinceMs and TimeMs, unless they record their own time. At
-	// SinceMs the stream was last known to be complete.
+	// A stream was read late. Its changes in this batch happened between SinceMs and TimeMs, unless they record their own time.
+	// At SinceMs the stream was last known to be complete.
 	ControlBehind ControlType = "behind"
 	// The API server answered at TimeMs, and every few seconds since SinceMs, over the connection of streams that had read all
 	// events. So with this batch the log has all changes of these streams up to TimeMs. Streams is left out if it is the same as
@@ -38,7 +41,8 @@ const (
 	// A user has paused a stream, or resumed it. Cause names the signal. The stream is complete up to ResourceVersion.
 	ControlStreamPaused  ControlType = "stream-paused"
 	ControlStreamResumed ControlType = "stream-resumed"
-	ControlSignal        ControlType = "signal" // how far the exporter is with what a user has asked for. Cause says why it failed
+	// how far the exporter is with what a user has asked for. Cause says why it failed
+	ControlSignal ControlType = "signal"
 
 	// The values of a topic have another schema from here on. At the start of a session it may be the same schema as before.
 	ControlSchema ControlType = "schema"
@@ -65,7 +69,8 @@ type Control struct {
 	Encoding string `json:"encoding,omitempty"` // open, batch: of the owner's records; empty: Debezium's JSON
 	BatchEnd
 
-	// Stream is complete up to a version. The types open, settings, batch, layout and current, and those about a replay, have no stream.
+	// Stream is complete up to a version. The types open, settings, batch, layout and current, and those about a replay, have no
+	// stream.
 	Stream          StreamID        `json:"stream,omitempty"`
 	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
 
@@ -74,11 +79,12 @@ type Control struct {
 	Proof   *Proof        `json:"proof,omitempty"`
 	Signal  *SignalRecord `json:"signal,omitempty"`
 	Schema  *SchemaRecord `json:"schema,omitempty"`
-	Streams []StreamID    `json:"streams,omitempty"`  // current
-	SinceMs int64         `json:"since_ms,omitempty"` // stream-error, stream-recovered: when the first refusal was; behind, current
-	Cause   string        `json:"cause,omitempty"`
-	Ignores []string      `json:"ignores,omitempty"` // settings: the resources whose updates may be left out, with "*" for all
-	Replay  *Replay       `json:"replay,omitempty"`
+	Streams []StreamID    `json:"streams,omitempty"` // current
+	// stream-error, stream-recovered: when the first refusal was; behind, current
+	SinceMs int64    `json:"since_ms,omitempty"`
+	Cause   string   `json:"cause,omitempty"`
+	Ignores []string `json:"ignores,omitempty"` // settings: the resources whose updates may be left out, with "*" for all
+	Replay  *Replay  `json:"replay,omitempty"`
 }
 
 // BatchEnd is what a record says that ends a batch.
@@ -89,9 +95,9 @@ type BatchEnd struct {
 	Positions []Position `json:"positions,omitempty"`
 	// Ranges are the first and last offset of the batch's records, by topic and partition.
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
-	// Starts are where partitions begin, by topic and partition, of topics from whose beginning records were removed. A gap record for
-	// each of the slot's streams says so, in this batch or an earlier one. Starts is empty if the slot had written nothing to
-	// these partitions.
+	// Starts are where partitions begin, by topic and partition, of topics from whose beginning records were removed. A gap
+	// record for each of the slot's streams says so, in this batch or an earlier one. Starts is empty if the slot had written
+	// nothing to these partitions.
 	Starts map[string]map[int]int64 `json:"starts,omitempty"`
 	// Spread is over how many partitions of a topic the keys are spread: of the topics that the owner has begun to write to.
 	Spread map[string]int `json:"spread,omitempty"`

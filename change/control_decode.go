@@ -9,7 +9,8 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// UnmarshalJSON parses a control record, in place of what c was. The error is *NewerVersionError if only a newer release knows what it says.
+// UnmarshalJSON parses a control record, in place of what c was. The error is *NewerVersionError if only a newer release knows
+// what it says.
 func (c *Control) UnmarshalJSON(text []byte) error {
 	if *c = (Control{}); !c.scan(text) {
 		type plain Control // without this method
@@ -24,8 +25,8 @@ func (c *Control) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// scan parses a record of the members that nearly all batches have, in a fraction of the time that encoding/json takes. A question to Kafka
-// reads the record of each batch. It reports false for any other text.
+// scan parses a record of the members that nearly all batches have, in a fraction of the time that encoding/json takes. A
+// question to Kafka reads the record of each batch. It reports false for any other text.
 func (c *Control) scan(text []byte) bool {
 	s := rawjson.New(text)
 	return scanObject(&s, func(name []byte) bool {

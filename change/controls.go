@@ -46,7 +46,8 @@ func StreamEndControl(p Position, cause string) Control {
 
 // StreamReselectedControl returns the record that a stream goes on, which was deselected before.
 func StreamReselectedControl(p Position) Control {
-	return Control{Type: ControlStreamReselected, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: "it is selected again"}
+	return Control{Type: ControlStreamReselected, Stream: p.Stream, ResourceVersion: p.ResourceVersion,
+		Cause: "it is selected again"}
 }
 
 // StreamErrorControl returns the record that the API server refuses a stream, and since when.

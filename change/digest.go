@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Digest identifies a set of objects by their keys, uids and resourceVersions, whatever their order. Anyone can compute it from the
-// records of a topic: take the SHA-256 of the text "KEY UID RESOURCEVERSION" of each live object. KEY is "namespace/name", or "name" of
-// a cluster-scoped object. Read its first 16 bytes as two big-endian integers of 64 bits, and add up the first ones and the second ones,
-// each modulo 2^64. It finds faults, not forgeries: a user who may choose names can make two sets collide.
+// Digest identifies a set of objects by their keys, uids and resourceVersions, whatever their order. Anyone can compute it from
+// the records of a topic: take the SHA-256 of the text "KEY UID RESOURCEVERSION" of each live object. KEY is "namespace/name", or
+// "name" of a cluster-scoped object. Read its first 16 bytes as two big-endian integers of 64 bits, and add up the first ones and
+// the second ones, each modulo 2^64. It finds faults, not forgeries: a user who may choose names can make two sets collide.
 type Digest struct {
 	Objects int
 	sums    [2]uint64

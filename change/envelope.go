@@ -6,8 +6,8 @@ import (
 )
 
 // Envelope encodes changes as records: JSON as Debezium writes it, without schema
-// (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The before- and after-images are
-// the API server's own bytes, and are never decoded.
+// (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The before- and after-images
+// are the API server's own bytes, and are never decoded.
 type Envelope struct {
 	Cluster string // source.db
 	Prefix  string // source.name, the first part of every topic
@@ -23,7 +23,8 @@ var (
 	null        = []byte(`null`)
 )
 
-// DeadLetter is the reason why a record has stubs for its images: the complete record was not accepted, and is in the dead-letter topic.
+// DeadLetter is the reason why a record has stubs for its images: the complete record was not accepted, and is in the dead-letter
+// topic.
 type DeadLetter struct {
 	ID    string // header "dead-letter" of its parts
 	Error string

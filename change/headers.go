@@ -41,8 +41,8 @@ func (o Op) Past() string {
 	return map[Op]string{Create: "created", Update: "updated", Delete: "deleted", Read: "listed"}[o]
 }
 
-// ParseOp returns the op that the headers of a record give. For a tombstone it is the delete's. ok is false if the record is of no
-// change.
+// ParseOp returns the op that the headers of a record give. For a tombstone it is the delete's. ok is false if the record is of
+// no change.
 func ParseOp(header string) (op Op, ok bool) {
 	switch {
 	case header == OpTombstone:

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// LogSize is how much a log takes, with all clusters in it, and how fast it grows. All sizes but Bytes are estimated from samples.
+// LogSize is how much a log takes, with all clusters in it, and how fast it grows. All sizes but Bytes are estimated from
+// samples.
 type LogSize struct {
 	Bytes   int64          `json:"bytes"`
 	Limit   int64          `json:"limitBytes,omitempty"` // above it the oldest changes are removed
@@ -24,16 +25,18 @@ type ResourceSize struct {
 	Bytes    int64  `json:"bytes"`
 }
 
-// Estimate sets what takes most, and what was written in the last day if Since is known and an hour ago. A younger log is extrapolated.
-// sample returns about how many bytes each resource has, and all that belongs to none (""). The bytes written since a time do not
-// count first lists. The data that can be sampled takes so many bytes.
+// Estimate sets what takes most, and what was written in the last day if Since is known and an hour ago. A younger log is
+// extrapolated. sample returns about how many bytes each resource has, and all that belongs to none (""). The bytes written since
+// a time do not count first lists. The data that can be sampled takes so many bytes.
 func (s *LogSize) Estimate(
-	ctx context.Context, bytes int64, now time.Time, sample func(ctx context.Context, since time.Time) (map[string]float64, error),
+	ctx context.Context, bytes int64, now time.Time,
+	sample func(ctx context.Context, since time.Time) (map[string]float64, error),
 ) error {
 	all, err := sample(ctx, time.Time{})
 	scale := float64(bytes) / sum(all)
 	delete(all, "")
-	resources := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) })
+	resources := slices.SortedFunc(maps.Keys(all),
+		func(a, b string) int { return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a, b)) })
 	for _, resource := range resources[:min(3, len(resources))] {
 		s.Largest = append(s.Largest, ResourceSize{Resource: resource, Bytes: int64(all[resource] * scale)})
 	}

@@ -9,9 +9,9 @@ type Proof struct {
 	Objects int         `json:"objects"`         // live objects in the log
 	Digest  string      `json:"digest"`          // see Digest
 	Cause   string      `json:"cause,omitempty"` // unsupported: why
-	// Masked says that updates may be left out of the log. Then the log may have an older version of an object than Digest counts.
-	// Older is the number of objects that the exporter itself knows in an older version, which can happen after a crash. Such an
-	// object is no difference.
+	// Masked says that updates may be left out of the log. Then the log may have an older version of an object than Digest
+	// counts. Older is the number of objects that the exporter itself knows in an older version, which can happen after a crash.
+	// Such an object is no difference.
 	Masked bool `json:"masked,omitempty"`
 	Older  int  `json:"older,omitempty"`
 	// different:

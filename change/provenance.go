@@ -11,8 +11,8 @@ type Provenance struct {
 	Source TimeSource
 	// Managers are the field managers that made the change, with commas between. Empty: not known.
 	Managers []byte
-	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or only
-	// the fields that every update changes.
+	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or
+	// only the fields that every update changes.
 	Fields []byte
 }
 
@@ -39,7 +39,8 @@ func (p *Provenance) ManagerNames() (names []string) {
 	if len(p.Managers) == 0 {
 		return nil
 	}
-	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(p.Managers)) // names have no such characters
+	// names have no such characters
+	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(p.Managers))
 	for name := range strings.SplitSeq(joined, "\x01") {
 		names = append(names, strings.ReplaceAll(name, "\x00", ","))
 	}

@@ -23,5 +23,6 @@ const (
 )
 
 // StreamStates are the states of a stream that is read, or would be.
-var StreamStates = []StreamState{StateLoading, StateListing, StateWatching, StateCatchingUp, StateExpired, StateBackfilling, StateVerifying,
+var StreamStates = []StreamState{StateLoading, StateListing, StateWatching, StateCatchingUp, StateExpired, StateBackfilling,
+	StateVerifying,
 	StateWaiting, StateUnsupported, StateRefused, StatePaused, StateAbsent}

@@ -31,7 +31,8 @@ func AuditTopic(prefix string) string { return legalTopic(prefix + ".audit") }
 
 // IsDataTopic reports whether a topic is one for changes, by its name. It may belong to another prefix that begins with this one.
 func IsDataTopic(prefix, topic string) bool {
-	return strings.HasPrefix(topic, prefix+".") && topic != ControlTopic(prefix) && topic != DeadLetterTopic(prefix) && topic != AuditTopic(prefix)
+	return strings.HasPrefix(topic, prefix+".") && topic != ControlTopic(prefix) && topic != DeadLetterTopic(prefix) &&
+		topic != AuditTopic(prefix)
 }
 
 // legalTopic returns a legal name unchanged. In any other name it replaces illegal bytes, and appends a hash of the name, so that

@@ -113,7 +113,8 @@ func (r *report) checkCluster() {
 		r.checkServerInfo()
 	}
 	if id := cluster.Identity; err == nil && id.UID == "" {
-		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+r.howToGrant(r.ctx))
+		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+
+			r.howToGrant(r.ctx))
 	}
 	step.Awaited = "resources"
 	_ = r.step(step, (*report).checkResources)
@@ -289,7 +290,8 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
+	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected),
+		secretsAre(r.settings, selected)), nil
 }
 
 // howToGrant names the command that prints the rights for this user. It asks the API server only once who the user is.

@@ -15,9 +15,11 @@ import (
 
 // checkReading reads an object of each resource. It also warns of namespaces that do not exist, since the API server reports no
 // error for them.
-func (r *report) checkReading(ctx context.Context, server *discovery.Server, planned plan.Config, selected []change.Resource) error {
+func (r *report) checkReading(ctx context.Context, server *discovery.Server, planned plan.Config,
+	selected []change.Resource) error {
 	if absent := server.Absent(ctx, planned.Namespaces); len(absent) > 0 {
-		r.warn("resources", "there is no namespace "+strings.Join(absent, ", ")+": nothing is exported from it until it is created\n"+
+		r.warn("resources", "there is no namespace "+strings.Join(absent, ", ")+
+			": nothing is exported from it until it is created\n"+
 			"if the name is wrong, correct KUBECDC_NAMESPACES")
 	}
 	var unselectable []string

@@ -68,7 +68,8 @@ func (r *report) checkLeases(ctx context.Context, client rest.Interface, selecte
 		return nil
 	}
 	missing, err := refused(ctx, client, leases, "", leases.ID(), "list")
-	r.warnMissing(ctx, missing, "a gap takes several times as many requests, since Leases are written most and their revisions can't be told")
+	r.warnMissing(ctx, missing, "a gap takes several times as many requests, since Leases are written most and their revisions "+
+		"can't be told")
 	return err
 }
 
@@ -96,7 +97,8 @@ func refused(
 
 func allowed(ctx context.Context, client rest.Interface, r change.Resource, namespace, verb string) (bool, error) {
 	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorization.ResourceAttributes{Namespace: namespace, Verb: verb, Group: r.Group, Resource: r.Plural},
+		ResourceAttributes: &authorization.ResourceAttributes{Namespace: namespace, Verb: verb, Group: r.Group,
+			Resource: r.Plural},
 	}}
 	answer := &authorization.SelfSubjectAccessReview{}
 	err := client.Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer)

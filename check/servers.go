@@ -53,8 +53,10 @@ func (r *report) checkServerInfo() {
 		if err := json.NewDecoder(answer.Body).Decode(&found); err != nil {
 			return err
 		}
-		if v, err := kubeversion.ParseGeneric(found.GitVersion); err == nil && v.LessThan(kubeversion.MustParseGeneric(oldestKubernetes)) {
-			r.warn("API server", fmt.Sprintf("it is version %s, and Kubernetes before %s is not supported: upgrade it", found.GitVersion, oldestKubernetes))
+		if v, err := kubeversion.ParseGeneric(found.GitVersion); err == nil &&
+			v.LessThan(kubeversion.MustParseGeneric(oldestKubernetes)) {
+			r.warn("API server", fmt.Sprintf("it is version %s, and Kubernetes before %s is not supported: upgrade it",
+				found.GitVersion, oldestKubernetes))
 		}
 		return nil
 	})
@@ -81,7 +83,8 @@ func (r *report) compareClocks(whose string, date, asked time.Time) {
 	if date.After(now) {
 		than = "ahead of"
 	}
-	r.warn(whose, fmt.Sprintf("its clock is %s %s this machine's: the times in records contradict each other, and tokens and certificates may be "+
+	r.warn(whose, fmt.Sprintf("its clock is %s %s this machine's: the times in records contradict each other, and tokens and "+
+		"certificates may be "+
 		"refused; set both by NTP (chronyc tracking, or timedatectl, shows who is wrong)", skew.Round(time.Second), than))
 }
 
@@ -89,7 +92,8 @@ func (r *report) compareClocks(whose string, date, asked time.Time) {
 // reported before.
 func (r *report) checkDatabases() {
 	if location := r.settings.Checkpoint.Location; location.IsPostgres() {
-		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT", ReadOnly: true})
+		r.checkDatabase("checkpoint", pgdb.Options{URL: location.Reveal(), PasswordFile: r.settings.Checkpoint.PasswordFile,
+			Setting: "KUBECDC_CHECKPOINT", ReadOnly: true})
 	}
 	if database, ok := setup.SinkOf(r.settings).Database(r.settings); ok {
 		r.checkDatabase("sink", database)
@@ -107,7 +111,8 @@ func (r *report) checkDatabase(what string, options pgdb.Options) {
 	asked := time.Now()
 	var date time.Time
 	var number string
-	if err := db.QueryRow(ctx, "select clock_timestamp(), current_setting('server_version_num')").Scan(&date, &number); err != nil {
+	if err := db.QueryRow(ctx, "select clock_timestamp(), current_setting('server_version_num')").Scan(&date,
+		&number); err != nil {
 		return
 	}
 	r.compareClocks(what, date, asked)

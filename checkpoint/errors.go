@@ -73,7 +73,8 @@ type OtherClusterError struct {
 
 func (e *OtherClusterError) Error() string {
 	if e.Stored.UID != "" && e.Found.UID == "" {
-		return fmt.Sprintf("the checkpoint of cluster %q belongs to the cluster with %s, and nobody can tell whether this is it (%s): "+
+		return fmt.Sprintf("the checkpoint of cluster %q belongs to the cluster with %s, and nobody can tell whether this is "+
+			"it (%s): "+
 			"the right to read namespace kube-system was lost (%s): grant get on namespace kube-system again",
 			e.Cluster, e.Stored, e.Found, e.Found.Hidden)
 	}
@@ -96,7 +97,8 @@ func (e *UnknownClusterError) Error() string {
 	if len(e.Known) > 0 {
 		known = "it has those of " + strings.Join(e.Known, ", ")
 	}
-	return fmt.Sprintf("%s has no checkpoint of cluster %q; %s: set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them",
+	return fmt.Sprintf("%s has no checkpoint of cluster %q; %s: set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run "+
+		"has them",
 		e.Where, e.Cluster, known)
 }
 
@@ -106,7 +108,8 @@ type OtherLogError struct {
 }
 
 func (e *OtherLogError) Error() string {
-	return fmt.Sprintf("the checkpoint of cluster %q tells how far %s is complete, but the sink is %s: set KUBECDC_CHECKPOINT to "+
+	return fmt.Sprintf("the checkpoint of cluster %q tells how far %s is complete, but the sink is %s: set "+
+		"KUBECDC_CHECKPOINT to "+
 		"another database or file (everything is then written anew, beginning with a snapshot), or the sink back to what it was",
 		e.Cluster, e.Stored, e.Found)
 }

@@ -34,8 +34,9 @@ type SlotOwner struct {
 	Selected []change.StreamID
 }
 
-// RetainedControls returns the control records that a commit stores. A status shows the last gap and the last proof of each stream. The
-// next owner needs the last gap that says that the log has lost records (ControlLost). After a rebuild one may be missing.
+// RetainedControls returns the control records that a commit stores. A status shows the last gap and the last proof of each
+// stream. The next owner needs the last gap that says that the log has lost records (ControlLost). After a rebuild one may be
+// missing.
 func RetainedControls(controls []change.Control) (retained []change.Control) {
 	for i := range controls {
 		c := controls[i]

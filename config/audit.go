@@ -19,7 +19,8 @@ func (l *loader) checkAudit() {
 		if l.c.Process.Listen == "off" {
 			l.warn("KUBECDC_AUDIT_TOKEN_FILE has no effect while KUBECDC_LISTEN is off: the API server can't bring the events")
 		} else if l.c.HTTP.TLSCert == "" && !Loopback(l.c.Process.Listen) {
-			l.warn("KUBECDC_AUDIT_TOKEN_FILE is set without KUBECDC_HTTP_TLS_CERT: an API server sends the token over TLS alone, so its events are refused unless something before the exporter speaks TLS")
+			l.warn("KUBECDC_AUDIT_TOKEN_FILE is set without KUBECDC_HTTP_TLS_CERT: an API server sends the token over TLS " +
+				"alone, so its events are refused unless something before the exporter speaks TLS")
 		}
 	}
 	for _, kind := range a.Hide {

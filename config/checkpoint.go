@@ -56,7 +56,8 @@ func (l *loader) checkPostgres(name string, d DSN) {
 	switch {
 	case err != nil || !strings.HasPrefix(u.Scheme, "postgres") || splitsPassword(u):
 		l.add(name, "not the URL of a Postgres database",
-			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F %23 %25")
+			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F "+
+				"%23 %25")
 	default:
 		c, err := pgconn.ParseConfig(d.Reveal())
 		if err == nil {
@@ -86,7 +87,8 @@ func (l *loader) checkPostgresTLS(name string, c *pgconn.Config) {
 	}
 	switch {
 	case plain:
-		l.warn(name + " lets the driver connect without TLS: whoever is on the network path can read and change what is stored; " +
+		l.warn(name + " lets the driver connect without TLS: whoever is on the network path can read and change what is " +
+			"stored; " +
 			"set sslmode=verify-full and sslrootcert in the URL")
 	case unverified:
 		l.warn(name + " does not check the server's certificate: anyone on the network path can pose as the database; " +
@@ -118,7 +120,8 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	return c.DefaultFile(cluster)
 }
 
-// DefaultFile returns the path of the checkpoint's default file, which is in the user's state folder. The file's owner makes the folder.
+// DefaultFile returns the path of the checkpoint's default file, which is in the user's state folder. The file's owner makes the
+// folder.
 func (c *Config) DefaultFile(cluster string) (string, error) {
 	folder, err := stateFolder()
 	if err != nil {

@@ -62,7 +62,8 @@ func (l *loader) checkContent() {
 		l.add(name, "is "+r.Secrets+", but KUBECDC_METADATA_ONLY names secrets", "leave one of the two out")
 	}
 	if (l.set(name) || namesSecrets(r.MetadataOnly)) && !namesSecrets(l.c.Source.Resources) {
-		l.warn("Secrets are not exported: KUBECDC_RESOURCES does not name them, and patterns never take them; to export them, add secrets")
+		l.warn("Secrets are not exported: KUBECDC_RESOURCES does not name them, and patterns never take them; to export them, " +
+			"add secrets")
 	}
 	if namesSecrets(l.c.Source.Resources) && r.Secrets == "plain" {
 		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
@@ -77,7 +78,8 @@ func (l *loader) checkContent() {
 	l.checkFields("KUBECDC_REDACT", r.Redact, redactExample)
 	l.checkFields("KUBECDC_IGNORE_FIELDS", r.IgnoreFields, "nodes:status.conditions or leases.coordination.k8s.io:spec.renewTime")
 	if len(r.IgnoreFields) > 0 && r.Before == "none" && byEnv["KUBECDC_BEFORE"].applies(l.c) {
-		l.warn("KUBECDC_IGNORE_FIELDS has no effect: it compares each update with the object before it, and KUBECDC_BEFORE is none")
+		l.warn("KUBECDC_IGNORE_FIELDS has no effect: it compares each update with the object before it, and KUBECDC_BEFORE " +
+			"is none")
 	}
 	l.checkOps()
 }
@@ -92,7 +94,8 @@ func (l *loader) checkOps() {
 	}
 	for _, op := range []string{"c", "d", "r"} {
 		if !slices.Contains(l.c.Records.Ops, op) && !l.bad[name] {
-			l.add(name, "lacks "+op+": the log would not know which objects exist", "write c,u,d,r, or c,d,r to leave out updates")
+			l.add(name, "lacks "+op+": the log would not know which objects exist",
+				"write c,u,d,r, or c,d,r to leave out updates")
 		}
 	}
 }
@@ -117,7 +120,9 @@ func (l *loader) checkHashKey() {
 		return
 	}
 	if n := len(r.SecretsKey); n < redact.MinKey {
-		l.add(what, fmt.Sprintf("the key has %d bytes", n), fmt.Sprintf("use %d or more, such as the output of openssl rand -hex 32; or leave it out, and a random key is drawn", redact.MinKey))
+		l.add(what, fmt.Sprintf("the key has %d bytes", n),
+			fmt.Sprintf("use %d or more, such as the output of openssl rand -hex 32; or leave it out, and a random key is drawn",
+				redact.MinKey))
 	}
 }
 
@@ -148,7 +153,8 @@ func (l *loader) checkFields(name string, setting List, example string) {
 		case !found || path == "" || strings.HasPrefix(resource, "!") || !resourceName.MatchString(resource):
 			l.add(name, fmt.Sprintf("%q is not RESOURCE:PATH", entry), write)
 		case plainName(resource) != resource:
-			l.add(name, fmt.Sprintf("%q names a version, but a field is meant in every version", entry), "write "+plainName(resource)+":"+path)
+			l.add(name, fmt.Sprintf("%q names a version, but a field is meant in every version", entry), "write "+
+				plainName(resource)+":"+path)
 		default:
 			if _, err := Fields(List{entry}); err != nil {
 				l.add(name, err.Error(), write)

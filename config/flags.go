@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds a flag for every setting, or for those that only selects. A flag holds only the text: Load parses it as it parses the
-// environment, so both always mean the same.
+// AddFlags adds a flag for every setting, or for those that only selects. A flag holds only the text: Load parses it as it parses
+// the environment, so both always mean the same.
 func AddFlags(fs *pflag.FlagSet, only func(*Setting) bool) {
 	for _, s := range all {
 		if only != nil && !only(s) {

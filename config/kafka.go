@@ -24,13 +24,16 @@ func (l *loader) checkKafka() {
 		}
 	}
 	if !topicPrefix.MatchString(k.TopicPrefix) && k.TopicPrefix != "" {
-		l.add("KUBECDC_KAFKA_TOPIC_PREFIX", "not a valid beginning of a topic's name", "use at most 100 letters, digits, dots, dashes and underscores")
+		l.add("KUBECDC_KAFKA_TOPIC_PREFIX", "not a valid beginning of a topic's name",
+			"use at most 100 letters, digits, dots, dashes and underscores")
 	}
 	if k.ReplicationFactor == 0 {
-		l.add("KUBECDC_KAFKA_REPLICATION_FACTOR", "a topic can't have 0 replicas", "use 1 or more, or -1 for the broker's default")
+		l.add("KUBECDC_KAFKA_REPLICATION_FACTOR", "a topic can't have 0 replicas",
+			"use 1 or more, or -1 for the broker's default")
 	}
 	if _, err := k.TopicConfig(); err != nil {
-		l.add("KUBECDC_KAFKA_TOPIC_CONFIG", err.Error(), "write NAME=VALUE with the names of Kafka's topic settings, and commas between")
+		l.add("KUBECDC_KAFKA_TOPIC_CONFIG", err.Error(),
+			"write NAME=VALUE with the names of Kafka's topic settings, and commas between")
 	}
 	l.checkTLS(k)
 	l.checkSASL(k)
@@ -38,7 +41,8 @@ func (l *loader) checkKafka() {
 
 var topicSetting = regexp.MustCompile(`^([a-z]+(?:\.[a-z]+)+)=(\S+)$`)
 
-// retaining are the settings that decide for how long a topic retains its records: the log promises what KUBECDC_KAFKA_HISTORY says.
+// retaining are the settings that decide for how long a topic retains its records: the log promises what KUBECDC_KAFKA_HISTORY
+// says.
 var retaining = []string{"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
 
 // TopicConfig returns the values of KUBECDC_KAFKA_TOPIC_CONFIG by the settings' names. It fails if an entry is not NAME=VALUE,
@@ -65,7 +69,8 @@ func (k *Kafka) TopicConfig() (map[string]string, error) {
 }
 
 func (l *loader) checkTLS(k *Kafka) {
-	for _, name := range []string{"KUBECDC_KAFKA_TLS_CA", "KUBECDC_KAFKA_TLS_CERT", "KUBECDC_KAFKA_TLS_KEY", "KUBECDC_KAFKA_TLS_SERVER_NAME"} {
+	for _, name := range []string{"KUBECDC_KAFKA_TLS_CA", "KUBECDC_KAFKA_TLS_CERT", "KUBECDC_KAFKA_TLS_KEY",
+		"KUBECDC_KAFKA_TLS_SERVER_NAME"} {
 		if l.set(name) && !bool(k.TLS) && !l.bad["KUBECDC_KAFKA_TLS"] {
 			l.add(name, "set, but KUBECDC_KAFKA_TLS is off", "set KUBECDC_KAFKA_TLS=on, or leave it out")
 		}

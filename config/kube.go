@@ -49,7 +49,8 @@ func (s *Source) Connect() (*Connection, error) {
 	client := clientcmd.NewNonInteractiveClientConfig(*raw, context, &clientcmd.ConfigOverrides{}, rules)
 	restConfig, err := client.ClientConfig()
 	if err != nil {
-		return nil, kubeError(s.Kubeconfig, "context "+context+": "+plain.Redact(err.Error()), "fix the kubeconfig, or choose another context with KUBECDC_CONTEXT")
+		return nil, kubeError(s.Kubeconfig, "context "+context+": "+plain.Redact(err.Error()),
+			"fix the kubeconfig, or choose another context with KUBECDC_CONTEXT")
 	}
 	return s.connection(restConfig, context, strings.Join(existing(paths), ", ")+", context "+context), nil
 }
@@ -102,11 +103,13 @@ func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {
 		return "", kubeError(s.Kubeconfig, "the kubeconfig has no context", "name the kubeconfig of a cluster")
 	}
 	if s.Context == "" && raw.CurrentContext == "" {
-		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", "", "not set, and the kubeconfig has no current context", "set it; " + list}}}
+		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", "", "not set, and the kubeconfig has no current context", "set it; " +
+			list}}}
 	}
 	name := cmp.Or(s.Context, raw.CurrentContext)
 	if raw.Contexts[name] == nil {
-		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name), suggest.DidYouMean(name, names) + list}}}
+		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name),
+			suggest.DidYouMean(name, names) + list}}}
 	}
 	return name, nil
 }
@@ -122,7 +125,8 @@ func (l *loader) checkServer(c *Connection) {
 	switch {
 	case err != nil || Loopback(net.JoinHostPort(u.Hostname(), "0")):
 	case c.REST.Insecure:
-		l.warn(c.Origin + " has insecure-skip-tls-verify: anyone on the network path can pose as the API server, and gets the token")
+		l.warn(c.Origin + " has insecure-skip-tls-verify: anyone on the network path can pose as the API server, and gets " +
+			"the token")
 	case u.Scheme == "http":
 		l.warn(c.Origin + " has an http URL: whoever is on the network path to the API server can read and change what it sends")
 	}

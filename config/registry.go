@@ -13,9 +13,11 @@ func (l *loader) checkRegistry() {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			l.add(name, fmt.Sprintf("%q is no URL", redactValue(text)), "write http://HOST:PORT or https://HOST:PORT, with the path if it has one")
+			l.add(name, fmt.Sprintf("%q is no URL", redactValue(text)),
+				"write http://HOST:PORT or https://HOST:PORT, with the path if it has one")
 		case u.User != nil:
-			l.add(name, "it has a user", "put the user into KUBECDC_SCHEMA_REGISTRY_USERNAME, and the password into _PASSWORD or _PASSWORD_FILE")
+			l.add(name, "it has a user", "put the user into KUBECDC_SCHEMA_REGISTRY_USERNAME, and the password into _PASSWORD "+
+				"or _PASSWORD_FILE")
 		case u.Scheme == "http" && r.Username != "":
 			l.warn(name + " is not https: the registry's password crosses the network in clear text")
 		}

@@ -21,13 +21,15 @@ func (l *loader) checkSASL(k *Kafka) {
 			k.AWSRegion = l.values["AWS_REGION"]
 		}
 		if k.AWSRegion == "" {
-			l.add("KUBECDC_KAFKA_AWS_REGION", "not set, and neither is AWS_REGION", "set it to the region of the MSK cluster, such as eu-west-1")
+			l.add("KUBECDC_KAFKA_AWS_REGION", "not set, and neither is AWS_REGION",
+				"set it to the region of the MSK cluster, such as eu-west-1")
 		}
 	default:
 		l.checkPassword(k)
 	}
 	if !strings.HasPrefix(k.SASLMechanism, "SCRAM") && !bool(k.TLS) {
-		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is " + k.SASLMechanism + " without KUBECDC_KAFKA_TLS: the password or token crosses the network in clear text")
+		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is " + k.SASLMechanism +
+			" without KUBECDC_KAFKA_TLS: the password or token crosses the network in clear text")
 	}
 }
 
@@ -73,7 +75,8 @@ func (l *loader) checkTokenEndpoint(k *Kafka) {
 		l.warn("KUBECDC_KAFKA_OAUTH_TOKEN_URL has no https: the client secret and the tokens cross the network in clear text")
 	}
 	if k.OAuthClientID == "" {
-		l.add("KUBECDC_KAFKA_OAUTH_CLIENT_ID", "not set, but KUBECDC_KAFKA_OAUTH_TOKEN_URL is", "set it to the client's id at the token endpoint")
+		l.add("KUBECDC_KAFKA_OAUTH_CLIENT_ID", "not set, but KUBECDC_KAFKA_OAUTH_TOKEN_URL is",
+			"set it to the client's id at the token endpoint")
 	}
 	if k.OAuthSecretFile == "" {
 		l.add(secret, "not set, but KUBECDC_KAFKA_OAUTH_TOKEN_URL is", "name the file with the client's secret")

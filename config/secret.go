@@ -40,8 +40,8 @@ func (d DSN) Reveal() string { return string(d) }
 // IsPostgres reports whether the DSN is a Postgres database's.
 func (d DSN) IsPostgres() bool { return strings.HasPrefix(string(d), "postgres") }
 
-// String returns the address without user, password and options. A password that should have been escaped can end up in any part of a
-// URL. If that may have happened, the address is not shown at all.
+// String returns the address without user, password and options. A password that should have been escaped can end up in any part
+// of a URL. If that may have happened, the address is not shown at all.
 func (d DSN) String() string {
 	text := string(d)
 	scheme, _, _ := strings.Cut(text, ":")

@@ -87,8 +87,9 @@ func newSetting(group, field reflect.StructField) *Setting {
 	tag := field.Tag
 	s := &Setting{
 		Env: tag.Get("env"), Default: tag.Get("envDefault"), Help: tag.Get("help"), Example: tag.Get("example"),
-		Min: tag.Get("min"), Max: tag.Get("max"), With: cmp.Or(tag.Get("with"), group.Tag.Get("with")), required: tag.Get("required") != "",
-		Group: group.Tag.Get("group"), typ: field.Type, index: append(append([]int{}, group.Index...), field.Index...),
+		Min: tag.Get("min"), Max: tag.Get("max"), With: cmp.Or(tag.Get("with"), group.Tag.Get("with")),
+		required: tag.Get("required") != "",
+		Group:    group.Tag.Get("group"), typ: field.Type, index: append(append([]int{}, group.Index...), field.Index...),
 	}
 	if v := tag.Get("values"); v != "" {
 		s.Values = strings.Split(v, ",")

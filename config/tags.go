@@ -115,9 +115,11 @@ func (l *loader) checkWith() {
 		case now == "":
 			l.add(name, "not set, but "+s.Env+" is", "set it to "+strings.Join(values, " or "))
 		case name == "KUBECDC_SINK" && l.flags != nil && l.flags.Changed(s.Flag) && l.flags.Lookup(byEnv[name].Flag) != nil:
-			l.add(s.Env, "no effect while "+name+" is "+now, "add --"+byEnv[name].Flag+" "+strings.Join(values, " or ")+", or leave --"+s.Flag+" out")
+			l.add(s.Env, "no effect while "+name+" is "+now, "add --"+byEnv[name].Flag+" "+strings.Join(values, " or ")+
+				", or leave --"+s.Flag+" out")
 		default:
-			l.warn(s.Env + " has no effect while " + name + " is " + now + ": it is for " + name + "=" + strings.Join(values, " or "))
+			l.warn(s.Env + " has no effect while " + name + " is " + now + ": it is for " + name + "=" +
+				strings.Join(values, " or "))
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// serviceLink matches the variables that kubelet sets in each container for a Service called kubecdc or kubecdc-…: https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
+// serviceLink matches the variables that kubelet sets in each container for a Service called kubecdc or kubecdc-…:
+// https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$`)
 
 // warnUnknown warns of variables that are named like settings, but are no settings. Otherwise a typing error would go unnoticed.
@@ -21,7 +22,8 @@ func (l *loader) warnUnknown() {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		l.warn(name + " is not a setting and has no effect; " + suggest.DidYouMean(name, envNames()) + "exporter run --help lists all")
+		l.warn(name + " is not a setting and has no effect; " + suggest.DidYouMean(name, envNames()) +
+			"exporter run --help lists all")
 	}
 }
 

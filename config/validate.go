@@ -66,7 +66,8 @@ func (l *loader) checkSource() {
 		l.add("KUBECDC_LABEL_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get -l: app=shop,tier!=test")
 	}
 	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
-		l.add("KUBECDC_FIELD_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
+		l.add("KUBECDC_FIELD_SELECTOR", plain.Redact(err.Error()),
+			"write it as for kubectl get --field-selector: metadata.name=web")
 	}
 }
 

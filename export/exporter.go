@@ -73,7 +73,8 @@ func step(ctx context.Context, parts *plan.Parts, server, waitsFor string, do fu
 	case dependency.APIServer:
 		address = parts.Server.Host()
 	}
-	return parts.Start.Do(ctx, dependency.Step{Awaited: waitsFor, Dependency: server, Address: address, Limit: attemptTimeout}, do)
+	return parts.Start.Do(ctx, dependency.Step{Awaited: waitsFor, Dependency: server, Address: address,
+		Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
@@ -133,13 +134,14 @@ func prepare(ctx context.Context, config *plan.Config, parts *plan.Parts) error 
 		return discovery.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
-	err = step(ctx, parts, dependency.Checkpoint, "the checkpoint to say which streams the log has", func(ctx context.Context) error {
-		stored, err := parts.Store.Streams(ctx)
-		if err != nil {
-			return err
-		}
-		return config.RefuseOverlaps(selected, stored)
-	})
+	err = step(ctx, parts, dependency.Checkpoint, "the checkpoint to say which streams the log has",
+		func(ctx context.Context) error {
+			stored, err := parts.Store.Streams(ctx)
+			if err != nil {
+				return err
+			}
+			return config.RefuseOverlaps(selected, stored)
+		})
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,8 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// storeSchemas stores the list of the selected resources, and their schemas, in a log that has a place for them. It does so whenever the
-// selection may have changed. A custom resource has its schema in its CRD. Errors delay nothing else.
+// storeSchemas stores the list of the selected resources, and their schemas, in a log that has a place for them. It does so
+// whenever the selection may have changed. A custom resource has its schema in its CRD. Errors delay nothing else.
 func storeSchemas(ctx context.Context, parts *plan.Parts, selected *plan.Selections) {
 	log, stores := parts.Sink.(sinks.SchemaLog)
 	if !stores {

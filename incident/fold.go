@@ -23,16 +23,17 @@ type Fold struct {
 	First     time.Time `json:"-"` // when the first change happened that people see, such as a deletion. Zero if IsOther
 	Resource  string    `json:"resource,omitempty"`
 	Namespace string    `json:"namespace,omitempty"`
-	Name      string    `json:"name,omitempty"`  // empty for several objects, and Resource and Namespace for objects that do not share them
-	Owner     string    `json:"owner,omitempty"` // deploy/web, or empty
-	Objects   int       `json:"objects"`
-	Created   int       `json:"created,omitempty"`
-	Deleted   int       `json:"deleted,omitempty"`
-	Updates   int       `json:"updates,omitempty"`
-	Status    []string  `json:"status,omitempty"` // what the columns of kubectl get show: Running → CrashLoopBackOff
-	Listed    bool      `json:"listed,omitempty"` // the first lists found the objects
-	Author    string    `json:"author,omitempty"` // who made changes that are alike, to several objects
-	Fields    []string  `json:"fields,omitempty"` // that they changed
+	// empty for several objects, and Resource and Namespace for objects that do not share them
+	Name    string   `json:"name,omitempty"`
+	Owner   string   `json:"owner,omitempty"` // deploy/web, or empty
+	Objects int      `json:"objects"`
+	Created int      `json:"created,omitempty"`
+	Deleted int      `json:"deleted,omitempty"`
+	Updates int      `json:"updates,omitempty"`
+	Status  []string `json:"status,omitempty"` // what the columns of kubectl get show: Running → CrashLoopBackOff
+	Listed  bool     `json:"listed,omitempty"` // the first lists found the objects
+	Author  string   `json:"author,omitempty"` // who made changes that are alike, to several objects
+	Fields  []string `json:"fields,omitempty"` // that they changed
 }
 
 // owner is the object that controls another one.
@@ -84,7 +85,8 @@ func (b *Builder) fold(e *query.Event, after []byte) {
 		b.objects[fmt.Sprint(key, " ", len(b.objects))], o = o, nil
 	}
 	if o == nil {
-		o = &object{resource: e.Resource, namespace: e.Namespace, name: e.Name, uid: e.UID, from: e.Time, first: bytes.Clone(e.Before)}
+		o = &object{resource: e.Resource, namespace: e.Namespace, name: e.Name, uid: e.UID, from: e.Time,
+			first: bytes.Clone(e.Before)}
 		o.see(o.first)
 		b.objects[key] = o
 	}
@@ -158,7 +160,8 @@ func (b *Builder) folds() (all []*Fold) {
 	return all
 }
 
-// first returns when people first saw objects change, or else when they first changed. They are in the order of their first changes.
+// first returns when people first saw objects change, or else when they first changed. They are in the order of their first
+// changes.
 func first(objects []*object) (seen time.Time) {
 	for _, o := range objects {
 		if !o.shown.IsZero() && (seen.IsZero() || o.shown.Before(seen)) {
@@ -219,7 +222,8 @@ func (v *View) foldAlike() {
 				fields = append(fields, l.Path)
 			}
 		}
-		return alike{e.Event.Op, e.Event.Resource, e.Event.Namespace, e.Event.By.Text(e.Event.Managers), strings.Join(fields, ", ")}
+		return alike{e.Event.Op, e.Event.Resource, e.Event.Namespace, e.Event.By.Text(e.Event.Managers),
+			strings.Join(fields, ", ")}
 	}
 	for _, e := range v.Entries {
 		groups[kindOf(e)] = append(groups[kindOf(e)], e)
@@ -229,7 +233,8 @@ func (v *View) foldAlike() {
 		if len(all) <= mostAlike {
 			continue
 		}
-		f := &Fold{First: all[0].Time, Resource: a.resource, Namespace: a.namespace, Author: a.author, Fields: strings.Split(a.fields, ", ")}
+		f := &Fold{First: all[0].Time, Resource: a.resource, Namespace: a.namespace, Author: a.author,
+			Fields: strings.Split(a.fields, ", ")}
 		names := map[string]bool{}
 		for _, e := range all {
 			names[e.Event.Name] = true

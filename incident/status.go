@@ -9,7 +9,8 @@ import (
 )
 
 // steady are the columns with the condition of an object, without its identity and age.
-var steady = []string{"Status", "Ready", "Up-to-date", "Available", "Restarts", "Desired", "Current", "Completions", "Active", "Suspend", "Replicas"}
+var steady = []string{"Status", "Ready", "Up-to-date", "Available", "Restarts", "Desired", "Current", "Completions", "Active",
+	"Suspend", "Replicas"}
 
 // leading returns the column that says best how objects of a resource are, or nil.
 func leading(resource string) *cells.Column {

@@ -1,5 +1,5 @@
-// Package incident is what happened in a part of a log, for people who have an incident. It has the changes of specs and data with who made
-// them. Changes that followed by themselves are folded. It knows no terminal.
+// Package incident is what happened in a part of a log, for people who have an incident. It has the changes of specs and data
+// with who made them. Changes that followed by themselves are folded. It knows no terminal.
 package incident
 
 import (
@@ -131,14 +131,16 @@ func onlyStatus(fields string) bool {
 
 func isStatus(path string) bool { return path == "status" || strings.HasPrefix(path, "status.") }
 
-// isConsequence reports whether components write a field when another one changes: the status, a Pod's node, a Deployment's revision.
+// isConsequence reports whether components write a field when another one changes: the status, a Pod's node, a Deployment's
+// revision.
 func isConsequence(line difference.Line) bool {
 	const revision = `"deployment.kubernetes.io/revision"`
 	switch path := line.Path; path {
 	case "", "spec.nodeName", "metadata.annotations[" + revision + "]":
 		return true
 	case "metadata.annotations":
-		return len(line.Parts) == 1 && strings.HasPrefix(line.Parts[0].Text, "{"+revision+":") && !strings.Contains(line.Parts[0].Text, ",")
+		return len(line.Parts) == 1 && strings.HasPrefix(line.Parts[0].Text, "{"+revision+":") &&
+			!strings.Contains(line.Parts[0].Text, ",")
 	default:
 		return isStatus(path)
 	}
@@ -159,8 +161,8 @@ func follows(l *sinks.Logged, e *query.Event, lines []difference.Line, own *owne
 	return consequent || slices.Contains(consequences, e.Resource) || own != nil && !isPersons(e.By, e.Managers)
 }
 
-// isPersons reports whether a person may have made a change, or have asked for it. Users of components begin with "system:". If no user is
-// known, only kubectl's field managers show a person.
+// isPersons reports whether a person may have made a change, or have asked for it. Users of components begin with "system:". If
+// no user is known, only kubectl's field managers show a person.
 func isPersons(w *who.Who, managers []string) bool {
 	if isUnknown(w) {
 		return slices.ContainsFunc(managers, func(name string) bool { return strings.HasPrefix(name, "kubectl") })
@@ -169,12 +171,14 @@ func isPersons(w *who.Who, managers []string) bool {
 	if w.User != "" {
 		users = []string{w.User}
 	}
-	return slices.ContainsFunc(users, func(user string) bool { return !strings.HasPrefix(user, "system:") }) || w.AskedBy != nil && isPersons(w.AskedBy, nil)
+	return slices.ContainsFunc(users, func(user string) bool { return !strings.HasPrefix(user, "system:") }) ||
+		w.AskedBy != nil && isPersons(w.AskedBy, nil)
 }
 
 // begins reports whether an update is only the beginning of a deletion, or a step of it.
 func begins(lines []difference.Line) bool {
-	return len(lines) > 0 && !slices.ContainsFunc(lines, func(line difference.Line) bool { return !strings.HasPrefix(line.Path, "metadata.deletion") })
+	return len(lines) > 0 && !slices.ContainsFunc(lines,
+		func(line difference.Line) bool { return !strings.HasPrefix(line.Path, "metadata.deletion") })
 }
 
 // End returns the view of all changes. It reads why objects were deleted.
@@ -204,7 +208,8 @@ func (b *Builder) End(ctx context.Context, r sinks.Reader) (*View, error) {
 			b.fold(e.Event, nil)
 			continue
 		}
-		if op, _ := change.ParseOp(e.Event.Op); e.Cause == "" && len(e.Event.Managers) == 0 && op != change.Read && isUnknown(e.Event.By) {
+		if op, _ := change.ParseOp(e.Event.Op); e.Cause == "" && len(e.Event.Managers) == 0 && op != change.Read &&
+			isUnknown(e.Event.By) {
 			v.Unnamed[op]++
 		}
 		v.Entries = append(v.Entries, e)
@@ -245,11 +250,12 @@ func (e *Entry) compare(other *Entry) int {
 	}
 	f, g := e.Fold, other.Fold
 	return cmp.Or(f.First.Compare(g.First), cmp.Compare(f.Namespace, g.Namespace), cmp.Compare(f.Owner+f.Name, g.Owner+g.Name),
-		cmp.Compare(f.Resource, g.Resource), cmp.Compare(f.Author+strings.Join(f.Fields, ","), g.Author+strings.Join(g.Fields, ",")))
+		cmp.Compare(f.Resource, g.Resource), cmp.Compare(f.Author+strings.Join(f.Fields, ","),
+			g.Author+strings.Join(g.Fields, ",")))
 }
 
-// setOrder decides on the places of changes by their seconds. An undated change was seen after it happened, but it happened before the next one
-// of its object.
+// setOrder decides on the places of changes by their seconds. An undated change was seen after it happened, but it happened
+// before the next one of its object.
 func setOrder(entries []*Entry) {
 	next := map[string]time.Time{}
 	for _, e := range slices.Backward(entries) {

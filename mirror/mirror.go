@@ -1,5 +1,5 @@
-// Package mirror follows a log in Kafka, with all its clusters, into an SQLite file, which answers questions in milliseconds. It is a
-// consumer: it needs only the right to read, and writes nothing but its file, which can be deleted at any time.
+// Package mirror follows a log in Kafka, with all its clusters, into an SQLite file, which answers questions in milliseconds. It
+// is a consumer: it needs only the right to read, and writes nothing but its file, which can be deleted at any time.
 package mirror
 
 import (
@@ -167,8 +167,8 @@ func (m *Mirror) show(what string, done, total int64) {
 // Progress returns how far the mirror is.
 func (m *Mirror) Progress() Progress { return *m.progress.Load() }
 
-// Run follows the log until the context ends, or until it has to begin anew (ErrAnew), and closes the file. After another error it
-// tries again.
+// Run follows the log until the context ends, or until it has to begin anew (ErrAnew), and closes the file. After another error
+// it tries again.
 func (m *Mirror) Run(ctx context.Context) error {
 	defer m.Close()
 	reported, began := "", time.Now()
@@ -176,7 +176,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 		isFilling := !m.Progress().Complete
 		err := m.step(ctx)
 		if isFilling && err == nil {
-			m.Logger.Info("the mirror has come to the log's end, and follows it", "took", time.Since(began).Round(time.Millisecond))
+			m.Logger.Info("the mirror has come to the log's end, and follows it", "took",
+				time.Since(began).Round(time.Millisecond))
 		}
 		if errors.Is(err, ErrAnew) {
 			return err

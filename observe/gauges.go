@@ -78,8 +78,10 @@ func (g *gauges) registerSlots(r *registry) {
 		func(s *live.Slot) float64 { return float64(s.Epoch) })
 	slot("slot_last_commit_timestamp_seconds", "When this replica last wrote a batch to the sink; 0: never.",
 		func(s *live.Slot) float64 { return seconds(s.LastCommit) })
-	slot("buffer_changes", "Changes and control records that are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Changes) })
-	slot("buffer_bytes", "Bytes of the changes that are not durable yet.", func(s *live.Slot) float64 { return float64(s.Fill.Bytes) })
+	slot("buffer_changes", "Changes and control records that are not durable yet.",
+		func(s *live.Slot) float64 { return float64(s.Fill.Changes) })
+	slot("buffer_bytes", "Bytes of the changes that are not durable yet.",
+		func(s *live.Slot) float64 { return float64(s.Fill.Bytes) })
 	slot("buffer_limit_changes", "Limit of kubecdc_buffer_changes.",
 		func(s *live.Slot) float64 { return float64(s.Fill.MaxChanges) })
 	slot("buffer_limit_bytes", "Limit of kubecdc_buffer_bytes. At a limit the streams wait.",

@@ -75,7 +75,8 @@ func NewMetrics(version string, exporter *live.Exporter) *Metrics {
 }
 
 func (m *Metrics) registerProcess(r *registry) {
-	m.errors = r.counters("errors_total", "Errors that were retried; stage: source (lists and watches), sink, checkpoint, commit (all others).",
+	m.errors = r.counters("errors_total", "Errors that were retried; stage: source (lists and watches), sink, checkpoint, "+
+		"commit (all others).",
 		"stage")
 	m.requests = r.counters("apiserver_requests_total", "Requests to the API server, by HTTP status; error: there was no answer.",
 		"verb", "code")
@@ -84,9 +85,12 @@ func (m *Metrics) registerProcess(r *registry) {
 func (m *Metrics) registerSlots(r *registry) {
 	m.sessions = r.counters("session_failures_total", "Sessions that an error has ended.", "slot")
 	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
-	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
-	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
-	m.commit = r.histograms("commit_seconds", "Duration of a commit's stage: collect, before-images, prepare, sink, checkpoint (may be of several batches).",
+	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.",
+		prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
+	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.",
+		prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
+	m.commit = r.histograms("commit_seconds", "Duration of a commit's stage: collect, before-images, prepare, sink, checkpoint "+
+		"(may be of several batches).",
 		prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
 }
 
@@ -95,9 +99,11 @@ func (m *Metrics) registerStreams(r *registry) {
 	m.gaps = r.counters("gaps_total", "Gaps in watches; complete: all changes were recovered.", "cause", "complete")
 	m.watchRestarts = r.counter("watch_restarts_total", "Watches that were resumed without a list.")
 	m.proofs = r.counters("proofs_total", "Comparisons of a stream's objects with the API server.", "result")
-	m.changes = r.counters("changes_total", "Changes written to the sink; op: c (created), u, d, r (read by a snapshot).", "resource", "op")
+	m.changes = r.counters("changes_total", "Changes written to the sink; op: c (created), u, d, r (read by a snapshot).",
+		"resource", "op")
 	m.ignored = r.counters("ignored_updates_total", "Updates not written (KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).", "resource")
-	m.audit = r.counters("audit_events_total", "Audit events taken in; result: kept, skipped (no exported object was changed), broken (not readable).",
+	m.audit = r.counters("audit_events_total", "Audit events taken in; result: kept, skipped (no exported object was changed), "+
+		"broken (not readable).",
 		"result")
 	m.lastAudit = r.gauge("audit_last_event_timestamp_seconds", "When this replica last took audit events in; 0: never.")
 	m.deadLetters = r.counters("dead_letters_total", "Records sent to the dead-letter topic.", "resource")

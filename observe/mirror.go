@@ -18,7 +18,8 @@ func newMirror(upTo func() time.Time) *registry {
 	r := &registry{Registry: prometheus.NewRegistry()}
 	const help = "Up to when the mirror of exporter serve has what the topics have (not by exporter run); 0: nothing yet."
 	name := r.describe("mirror_confirmed_timestamp_seconds", "gauge", help, nil)
-	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return seconds(upTo()) }),
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+		func() float64 { return seconds(upTo()) }),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }

@@ -77,7 +77,8 @@ func (s *Status) Now() *status.Status {
 	made := status.Make(options, s.stored, s.Snapshot())
 	switch {
 	case s.stored == nil:
-		made.Notes = append(made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")
+		made.Notes = append(made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows "+
+			"is shown.")
 	case err != nil:
 		made.Notes = append(made.Notes, "The checkpoint could not be read: what belongs to other replicas is shown as of "+
 			s.read.UTC().Format(time.RFC3339)+".")

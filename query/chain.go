@@ -8,8 +8,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Chain finds a change that a log lacks, among the changes of objects in their order. The before-image of an object's change has the
-// version of the object's last change in the log, whatever updates the settings ignore.
+// Chain finds a change that a log lacks, among the changes of objects in their order. The before-image of an object's change has
+// the version of the object's last change in the log, whatever updates the settings ignore.
 type Chain struct {
 	Lacks string                            // says which change is the first that the log lacks, or ""
 	last  map[string]change.ResourceVersion // by object
@@ -22,7 +22,8 @@ func (c *Chain) Add(l *sinks.Logged) {
 	}
 	key := fmt.Sprint(l.Stream.ID(), " ", l.Partition, " ", l.Change.Key())
 	if v := lacking(c.last[key], l); v != "" && c.Lacks == "" {
-		c.Lacks = fmt.Sprintf("the log lacks the change of %s %s to resourceVersion %s, and perhaps others, by the state before the next one",
+		c.Lacks = fmt.Sprintf("the log lacks the change of %s %s to resourceVersion %s, and perhaps others, by the state "+
+			"before the next one",
 			change.ResourceOf(l.Stream.ID()).ID(), l.Change.Key(), v)
 	}
 	c.last[key] = change.ResourceVersion(strings.Clone(string(l.ResourceVersion)))

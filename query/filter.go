@@ -19,7 +19,8 @@ type Filter struct{ program cel.Program }
 // name. The variable by is the user who made the change, or empty if that is not one certain user. A deletion is also selected if
 // the expression is true for the user who requested it.
 func NewFilter(expression string) (*Filter, error) {
-	env, err := cel.NewEnv(cel.Variable("before", cel.DynType), cel.Variable("after", cel.DynType), cel.Variable("op", cel.StringType),
+	env, err := cel.NewEnv(cel.Variable("before", cel.DynType), cel.Variable("after", cel.DynType),
+		cel.Variable("op", cel.StringType),
 		cel.Variable("resource", cel.StringType), cel.Variable("ns", cel.StringType), cel.Variable("name", cel.StringType),
 		cel.Variable("by", cel.StringType))
 	if err != nil {

@@ -28,8 +28,9 @@ type Event struct {
 	Managers []string          `json:"managers,omitempty"` // the field managers that made the change; empty: not known
 	By       *who.Who          `json:"by,omitempty"`       // nil: the question asks for no requesters
 	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
-	Late     bool              `json:"late,omitempty"`     // Time is when the exporter saw it, and it may have happened long before
-	Gap      string            `json:"gap,omitempty"`
+	// Time is when the exporter saw it, and it may have happened long before
+	Late bool   `json:"late,omitempty"`
+	Gap  string `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the object after it.
 	Patch         []difference.Operation `json:"patch,omitempty"`
 	Note          string                 `json:"note,omitempty"` // why there is no Patch
@@ -51,7 +52,8 @@ type state struct {
 
 // Event returns the event of a change. It is valid as long as the change.
 func (t *EventMaker) Event(l *sinks.Logged) (*Event, error) {
-	e := &Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(), UID: l.UID,
+	e := &Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(),
+		UID:             l.UID,
 		ResourceVersion: l.ResourceVersion, Seen: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
 		Before: l.Before, After: l.After}
 	e.Time, e.TimeFrom = l.Happened()

@@ -14,8 +14,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. The log must
-// find objects in the order of their keys. Pages is safe for concurrent use.
+// Pages reads the state of one resource at a moment. OpenPages reads what the log can tell of all of it, Page reads objects. The
+// log must find objects in the order of their keys. Pages is safe for concurrent use.
 type Pages struct {
 	*State    // without objects
 	log       sinks.Reader
@@ -34,7 +34,8 @@ type Page struct {
 }
 
 // OpenPages finds out what a log can answer about one resource at a moment. known is what its follower says about the moment.
-func OpenPages(ctx context.Context, follower *timeline.Follower, known *timeline.Set, q Question, moment timeline.Target) (*Pages, error) {
+func OpenPages(ctx context.Context, follower *timeline.Follower, known *timeline.Set, q Question,
+	moment timeline.Target) (*Pages, error) {
 	log := follower.Log
 	f, state, err := newStateReader(ctx, log, known, follower.Moment, q, moment)
 	if err != nil {

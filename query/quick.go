@@ -49,8 +49,8 @@ func (f *stateReader) visit(l *sinks.Logged) error {
 	return nil
 }
 
-// plan finds the cut at which objects are read first. It is the moment's own cut, or one before the moment, or nil if every change must be
-// read.
+// plan finds the cut at which objects are read first. It is the moment's own cut, or one before the moment, or nil if every
+// change must be read.
 func (f *stateReader) plan(ctx context.Context, r sinks.Reader) error {
 	if !r.FindsObjects() {
 		return nil
@@ -88,7 +88,10 @@ func (f *stateReader) quick(ctx context.Context, r sinks.Reader, q sinks.Query, 
 			q.Keys = &sinks.Keys{After: q.Keys.After, UpTo: upTo.next}
 		}
 		wanted := q.Wanted
-		q.Each, q.After, q.Wanted = sinks.Rest, f.start, func(l *sinks.Logged) bool { return (wanted == nil || wanted(l)) && f.wants(l) }
+		q.Each, q.After, q.Wanted = sinks.Rest, f.start, func(l *sinks.Logged) bool {
+			return (wanted == nil || wanted(l)) &&
+				f.wants(l)
+		}
 		return true, r.Changes(ctx, q, f.visit)
 	}
 	if clear(f.objects); errors.Is(err, sinks.ErrEnough) {

@@ -1,8 +1,8 @@
 // Package query answers questions about the past from the log alone: a state at a moment, an object's history, and a tail.
 //
 // Each answer says from where to where it is complete, and what it lacks. That may be pruned or compacted changes, gaps that were
-// not recovered, or the time before the first list. The control records show this (timeline). The package reads through sinks.Reader.
-// It knows no sink, no checkpoint and no API server.
+// not recovered, or the time before the first list. The control records show this (timeline). The package reads through
+// sinks.Reader. It knows no sink, no checkpoint and no API server.
 package query
 
 import (
@@ -55,7 +55,8 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...time
 	return readStates(ctx, r, timeline.ReadsAll(r), q, moments...)
 }
 
-func readStates(ctx context.Context, r sinks.Reader, all timeline.Source, q Question, moments ...timeline.Target) ([]*State, error) {
+func readStates(ctx context.Context, r sinks.Reader, all timeline.Source, q Question,
+	moments ...timeline.Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader
 	labelled, err := q.Labelled()
@@ -144,7 +145,8 @@ func UsersBetween(q *who.Requests, before, after *Object) []string {
 
 // orderedKeys returns the keys by resource, namespace and name.
 func orderedKeys(objects map[string]*object) iter.Seq[string] {
-	return slices.Values(slices.SortedFunc(maps.Keys(objects), func(a, b string) int { return compareObjects(objects[a], objects[b]) }))
+	return slices.Values(slices.SortedFunc(maps.Keys(objects),
+		func(a, b string) int { return compareObjects(objects[a], objects[b]) }))
 }
 
 // live returns the object if it existed, else nil.

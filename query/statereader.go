@@ -25,13 +25,15 @@ type stateReader struct {
 }
 
 // newStateReader returns a reader of the state at a moment, and what the log can tell of it.
-func newStateReader(ctx context.Context, r sinks.Reader, s *timeline.Set, all timeline.Source, q Question, moment timeline.Target) (*stateReader, *State, error) {
+func newStateReader(ctx context.Context, r sinks.Reader, s *timeline.Set, all timeline.Source, q Question,
+	moment timeline.Target) (*stateReader, *State, error) {
 	covered, err := s.Cover(q.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
 	err = s.CheckBackups(covered, func(resource string, logged time.Time) (change.ResourceVersion, error) {
-		then, err := readStates(ctx, r, all, Question{Objects: sinks.Objects{Resources: []string{resource}}}, timeline.Target{Logged: logged})
+		then, err := readStates(ctx, r, all, Question{Objects: sinks.Objects{Resources: []string{resource}}},
+			timeline.Target{Logged: logged})
 		if err != nil {
 			return "", err
 		}
@@ -56,7 +58,8 @@ const mostTries = 3
 
 // readCertain returns a reader of the state at a moment. If something is uncertain at a time that may be moved, the state is from
 // the last certain second before that time.
-func readCertain(ctx context.Context, r sinks.Reader, all timeline.Source, q Question, moment timeline.Target) (*stateReader, *State, error) {
+func readCertain(ctx context.Context, r sinks.Reader, all timeline.Source, q Question, moment timeline.Target) (*stateReader,
+	*State, error) {
 	s, err := all(ctx, q.Resources, moment)
 	if err != nil {
 		return nil, nil, err
@@ -98,7 +101,8 @@ func (f *stateReader) addDoubts(state *State, namespace string) {
 		state.Missing = append(state.Missing, f.timelines.NoStream(namespace))
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.unrecorded)) {
-		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so it is unknown from where on "+
+		state.Missing = append(state.Missing, string(id)+
+			": the log has no control record of it any more, so it is unknown from where on "+
 			"its changes are complete")
 	}
 	partial := map[change.StreamID]bool{}
@@ -107,7 +111,8 @@ func (f *stateReader) addDoubts(state *State, namespace string) {
 	}
 	delete(partial, "")
 	for _, id := range slices.Sorted(maps.Keys(partial)) {
-		state.Missing = append(state.Missing, string(id)+": the log had only a part of what a list had found, or of what was recovered of a gap")
+		state.Missing = append(state.Missing, string(id)+
+			": the log had only a part of what a list had found, or of what was recovered of a gap")
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		if o := f.objects[key]; o.doubt != "" {

@@ -14,7 +14,8 @@ import (
 // TailStart returns the cut after which a tail begins. missing says for each resource which later changes the log lacks, since
 // they were pruned or lost. A zero from is the log's end. TailStart fails if from is neither a time nor a checkpoint, or if the
 // log does not go back that far.
-func TailStart(ctx context.Context, r sinks.Reader, resources []string, from timeline.Target) (after *sinks.Cut, missing []string, err error) {
+func TailStart(ctx context.Context, r sinks.Reader, resources []string, from timeline.Target) (after *sinks.Cut, missing []string,
+	err error) {
 	asked := from
 	if from, err = timeline.Resolve(ctx, r, from, time.Time{}); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", asked, err)

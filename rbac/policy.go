@@ -10,8 +10,9 @@ import (
 // policyVersion is the API group of the policy, from Kubernetes 1.30 on.
 const policyVersion = "admissionregistration.k8s.io/v1"
 
-// AuditPolicy returns a ValidatingAdmissionPolicy with its binding. It refuses nothing. It writes into the audit event of each write
-// which object that was, and in which version the request found it. The chart's templates/auditpolicy.yaml makes the same objects.
+// AuditPolicy returns a ValidatingAdmissionPolicy with its binding. It refuses nothing. It writes into the audit event of each
+// write which object that was, and in which version the request found it. The chart's templates/auditpolicy.yaml makes the same
+// objects.
 func (a *Account) AuditPolicy() []Object {
 	name := strings.ReplaceAll(a.roleName(""), ":", ".")
 	const present = "oldObject != null"
@@ -34,10 +35,12 @@ func (a *Account) AuditPolicy() []Object {
 					"resources": []string{"leases"}, "operations": []string{"*"}}}},
 			"variables": []Object{
 				{"name": "dry", "expression": "has(request.dryRun) && request.dryRun"},
-				// A request that changes nothing finds the same version as the next request. A scale may be equal where managedFields
-				// are not, and a second deletion may shorten the grace period. So nothing is claimed of such requests.
+				// A request that changes nothing finds the same version as the next request. A scale may be equal where
+				// managedFields are not, and a second deletion may shorten the grace period. So nothing is claimed of such
+				// requests.
 				{"name": "writes", "expression": `request.operation == "DELETE" ? !has(oldObject.metadata.deletionTimestamp) : object != oldObject`},
-				// A deletion without a grace period is two writes: the first one sets the period to 0, and the second one finds that.
+				// A deletion without a grace period is two writes: the first one sets the period to 0, and the second one finds
+				// that.
 				{"name": "ends", "expression": `request.operation == "DELETE" && has(oldObject.metadata.deletionGracePeriodSeconds) && ` +
 					`oldObject.metadata.deletionGracePeriodSeconds == 0 && !has(oldObject.metadata.finalizers)`},
 				{"name": "how", "expression": `variables.dry ? " dry " : variables.writes ? " old " : variables.ends ? " end " : " maybe "`},

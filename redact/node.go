@@ -20,7 +20,8 @@ const (
 	drop              // leave the member out
 )
 
-// lastAppliedAnnotation: https://kubernetes.io/docs/reference/labels-annotations-taints/#kubectl-kubernetes-io-last-applied-configuration
+// lastAppliedAnnotation:
+// https://kubernetes.io/docs/reference/labels-annotations-taints/#kubectl-kubernetes-io-last-applied-configuration
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
 var (
@@ -29,9 +30,9 @@ var (
 	lastApplied = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"annotations": {named: map[string]*node{lastAppliedAnnotation: {do: drop}}}}}}}
 
-	// managedFields name an element of a list by the values of its keys, k:{"ip":"10.0.0.1"}, and an element of a set by its value
-	// (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). The entries still say who changed something,
-	// and when.
+	// managedFields name an element of a list by the values of its keys, k:{"ip":"10.0.0.1"}, and an element of a set by its
+	// value (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). The entries still say who
+	// changed something, and when.
 	noOwnedFields = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"managedFields": {through: true, named: map[string]*node{"fieldsV1": {do: drop}}}}}}}
 

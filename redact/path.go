@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Path names fields of an object: "data.password", "spec.template.spec.containers.*.env.*.value". A dot within a name is escaped with a
-// backslash, as in kubectl's JSONPath. * stands for every member or element. An array needs no step: the next name is searched in each
-// of its elements.
+// Path names fields of an object: "data.password", "spec.template.spec.containers.*.env.*.value". A dot within a name is escaped
+// with a backslash, as in kubectl's JSONPath. * stands for every member or element. An array needs no step: the next name is
+// searched in each of its elements.
 type Path struct {
 	text  string
 	steps []step

@@ -90,8 +90,8 @@ func (r *Redactor) Hides() bool { return r != nil && r.rules.Mode != Plain }
 // ErrMalformed reports text that is not a JSON object. It quotes nothing of the text.
 var ErrMalformed = errors.New("not a JSON object")
 
-// Apply returns the object without what the rules hide. All other bytes are unchanged. object is the object's namespace and name, as
-// change.ObjectKey joins them. A nil redactor returns raw itself.
+// Apply returns the object without what the rules hide. All other bytes are unchanged. object is the object's namespace and name,
+// as change.ObjectKey joins them. A nil redactor returns raw itself.
 func (r *Redactor) Apply(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, false)
 }

@@ -79,8 +79,8 @@ func membersOf(nodes []*node, raw []byte) (do action, next []*node) {
 	return members(nodes, string(raw))
 }
 
-// members returns what becomes of a member: what is done with all of it, or which nodes its own members follow. The strictest action
-// wins.
+// members returns what becomes of a member: what is done with all of it, or which nodes its own members follow. The strictest
+// action wins.
 func members(nodes []*node, name string) (do action, next []*node) {
 	for _, n := range nodes {
 		found := n.named[name]

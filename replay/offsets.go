@@ -28,7 +28,8 @@ func GroupTopics(now, then *Checkpoint, committed change.Offsets, named []string
 	all := change.Offsets{}.Merge(now.Offsets).Merge(then.Offsets)
 	for _, topic := range named {
 		if all[topic] == nil {
-			return nil, fault.Usagef("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+			return nil, fault.Usagef("--topic %s: the log has the topics %s", topic,
+				strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 	}
 	if len(named) > 0 {
@@ -54,7 +55,8 @@ func GroupTopics(now, then *Checkpoint, committed change.Offsets, named []string
 func PlanGroup(topics []string, next, committed, starts, ends change.Offsets) (plan []GroupPartition) {
 	for _, topic := range topics {
 		for _, p := range slices.Sorted(maps.Keys(ends[topic])) {
-			g := GroupPartition{Topic: topic, Partition: p, Current: -1, New: next[topic][p], Start: starts[topic][p], End: ends[topic][p]}
+			g := GroupPartition{Topic: topic, Partition: p, Current: -1, New: next[topic][p], Start: starts[topic][p],
+				End: ends[topic][p]}
 			if current, ok := committed[topic][p]; ok {
 				g.Current = current
 			}

@@ -92,7 +92,8 @@ func (p *Plan) query() sinks.Query {
 func (p *Plan) isCopy() bool {
 	f := &p.Filter
 	stubs := slices.ContainsFunc(p.Topics, func(t TopicPlan) bool { return t.Stubs > 0 })
-	return p.From.Cut == nil && len(p.Incomplete) == 0 && !stubs && f.Ops == "" && f.Namespace == "" && f.Selector == "" && len(f.Names) == 0
+	return p.From.Cut == nil && len(p.Incomplete) == 0 && !stubs && f.Ops == "" && f.Namespace == "" && f.Selector == "" &&
+		len(f.Names) == 0
 }
 
 // wants reports whether the plan selects a change, before labels are compared.
@@ -118,8 +119,8 @@ func (e *NotRetainedError) Error() string {
 // Unwrap makes it a sinks.ErrNotRetained.
 func (e *NotRetainedError) Unwrap() error { return sinks.ErrNotRetained }
 
-// checkRetained checks that the log has every change since the plan's start, or the state at its end. It records missing changes in the plan
-// if incomplete is set. Otherwise it returns a NotRetainedError.
+// checkRetained checks that the log has every change since the plan's start, or the state at its end. It records missing changes
+// in the plan if incomplete is set. Otherwise it returns a NotRetainedError.
 func (p *Plan) checkRetained(ctx context.Context, log sinks.Reader, incomplete bool) error {
 	retained, err := log.Retained(ctx, p.Filter.Resources)
 	if err != nil {

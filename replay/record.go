@@ -16,7 +16,8 @@ func asRecord(e *change.Envelope, l *sinks.Logged, stream *change.Stream) {
 	c.Stream = stream
 	l.Key, l.Value = e.AppendKey(nil, &c), e.AppendValue(nil, &c)
 	l.Headers = []sinks.Header{{Key: change.HeaderOp, Value: c.Op.String()}, {Key: change.HeaderUID, Value: c.UID},
-		{Key: change.HeaderResourceVersion, Value: string(c.ResourceVersion)}, {Key: change.HeaderStream, Value: string(c.Stream.ID())}}
+		{Key: change.HeaderResourceVersion, Value: string(c.ResourceVersion)},
+		{Key: change.HeaderStream, Value: string(c.Stream.ID())}}
 	if c.Namespace != "" {
 		l.Headers = append(l.Headers, sinks.Header{Key: change.HeaderNamespace, Value: c.Namespace})
 	}
@@ -46,7 +47,8 @@ type line struct {
 func appendLines(dst *bytes.Buffer, id string, l *sinks.Logged) error {
 	lines := json.NewEncoder(dst)
 	lines.SetEscapeHTML(false) // values remain unchanged
-	out := line{Topic: l.Topic, Logged: l.Logged.UnixMilli(), Headers: map[string]string{change.HeaderReplay: id}, Key: l.Key, Value: l.Value}
+	out := line{Topic: l.Topic, Logged: l.Logged.UnixMilli(), Headers: map[string]string{change.HeaderReplay: id}, Key: l.Key,
+		Value: l.Value}
 	if l.Topic != "" {
 		out.Partition, out.Offset = &l.Partition, &l.Offset
 	}

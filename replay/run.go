@@ -32,7 +32,8 @@ type Run struct {
 	Envelope change.Envelope // for records of a log that stores none
 	// Covered returns the control records and positions that may be written to a copy. The copy has all changes of some resources
 	// up to a cut.
-	Covered func(ctx context.Context, log sinks.Reader, resources []string, to *sinks.Cut) ([]change.Control, []change.Position, error)
+	Covered func(ctx context.Context, log sinks.Reader, resources []string, to *sinks.Cut) ([]change.Control,
+		[]change.Position, error)
 
 	chosen  *sinks.Labelled
 	limiter *rate.Limiter
@@ -55,7 +56,8 @@ func (r *Run) Begin(ctx context.Context) error {
 		return err
 	}
 	if len(others) > 0 {
-		return fault.Usagef("the target has the records of other replays (%s): choose another place, or go on with one of them (--resume)",
+		return fault.Usagef("the target has the records of other replays (%s): choose another place, or go on with one of them "+
+			"(--resume)",
 			strings.Join(others, ", "))
 	}
 	if topics, ok := r.Target.(topicsTarget); ok {
@@ -185,7 +187,8 @@ func (r *Run) has(l *sinks.Logged) bool {
 	return known && l.Batch < done[0]
 }
 
-// progressOf returns the place of a change, and the progress after it: the next offset, or the batch and the change's number in it.
+// progressOf returns the place of a change, and the progress after it: the next offset, or the batch and the change's number in
+// it.
 func (r *Run) progressOf(l *sinks.Logged) (string, [2]uint64) {
 	p := place(l)
 	if l.Topic != "" {

@@ -105,7 +105,8 @@ func (p *Plan) setOwners(presentUID func(Owner) string) {
 	var alive []any
 	for _, each := range list {
 		owner, _ := each.(map[string]any)
-		if uid := presentUID(Owner{cells.TextOf(owner["apiVersion"]), cells.TextOf(owner["kind"]), cells.TextOf(owner["name"])}); uid != "" {
+		if uid := presentUID(Owner{cells.TextOf(owner["apiVersion"]), cells.TextOf(owner["kind"]),
+			cells.TextOf(owner["name"])}); uid != "" {
 			owner["uid"] = uid
 			alive = append(alive, owner)
 		}

@@ -50,7 +50,8 @@ func connect(t Table) (string, error) {
 func connectWithSchema(t Table) string {
 	return fill("connect-schema.properties", "topic", t.topic(), "head",
 		comment("#", t.title()+": properties of a sink connector, for KUBECDC_ENCODING=debezium-schema.",
-			"The columns are cluster, namespace, name, uid, api_version, kind, resource_version and object, which is the object as JSON."))
+			"The columns are cluster, namespace, name, uid, api_version, kind, resource_version and object, which is the "+
+				"object as JSON."))
 }
 
 // connectSchema is a schema as JsonConverter writes it.

@@ -33,7 +33,8 @@ const avroEncoding = "avro"
 
 var dialects = []dialect{
 	{"flink", flink, []string{avroEncoding}}, {"flink-upsert", flinkUpsert, []string{avroEncoding, "object"}},
-	{"postgres", postgres, []string{"debezium-schema", "cloudevents", avroEncoding, "object"}}, // the Postgres sink has no encodings
+	// the Postgres sink has no encodings
+	{"postgres", postgres, []string{"debezium-schema", "cloudevents", avroEncoding, "object"}},
 	{"connect", connect, []string{"debezium-schema"}},
 	{"avro", avro, []string{avroEncoding}}, {"spark", spark, nil},
 }

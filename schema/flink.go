@@ -15,7 +15,8 @@ func flink(t Table) (string, error) {
 	if err := t.nameForFlink(); err != nil {
 		return "", err
 	}
-	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors). Without before-images that " +
+	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors). Without " +
+		"before-images that " +
 		"setting skips updates and deletes, silently: use flink-upsert then."
 	prefix, head := t.keyPrefix(), []string{t.title() + ": the objects as they are, and as they change.",
 		"It needs KUBECDC_BEFORE=full, the default. Compaction may leave nothing of an object but an update: the primary key " +
@@ -43,10 +44,12 @@ func flinkUpsert(t Table) (string, error) {
 
 // flinkUpsertTable is a table of each key's last record, whose value has these members.
 func (t *Table) flinkUpsertTable(name string, value *Type, prefix, needs string) string {
-	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser all of " +
+	types := "A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser " +
+		"all of " +
 		"the row would be."
 	return t.flinkTable("flink-upsert.sql", name, value, prefix, types, []string{t.title() + ": the objects as they are" + needs},
-		"format", t.flinkFormat("value", "json", "avro-confluent", ignoreErrors, [2]string{"decode.json-parser.enabled", "false"}))
+		"format", t.flinkFormat("value", "json", "avro-confluent", ignoreErrors,
+			[2]string{"decode.json-parser.enabled", "false"}))
 }
 
 // flinkTable fills a statement. types describes how a member with a changed type is read, unless the records are in Avro.
@@ -58,13 +61,16 @@ func (t *Table) flinkTable(program, name string, value *Type, prefix, types stri
 	for _, name := range key {
 		keys = append(keys, quote("`", prefix+name))
 	}
-	return fill(program, append(more, "head", comment("--", append(append(head, types), hidden(t.Object)...)...), "table", quote("`", name),
-		"keys", strings.Join(keys, " STRING, ")+" STRING", "columns", flinkTypes.members(value, "  "), "primary", strings.Join(keys, ", "),
+	return fill(program, append(more, "head", comment("--", append(append(head, types), hidden(t.Object)...)...), "table",
+		quote("`", name),
+		"keys", strings.Join(keys, " STRING, ")+" STRING", "columns", flinkTypes.members(value, "  "), "primary",
+		strings.Join(keys, ", "),
 		"source", t.flinkSource(prefix))...)
 }
 
 // avroTypes describes how a member with a changed type is read (sinks/encoding/avro).
-const avroTypes = "A member whose type has changed has a field for each type in the topic, such as replicas and replicas_string, as the " +
+const avroTypes = "A member whose type has changed has a field for each type in the topic, such as replicas and " +
+	"replicas_string, as the " +
 	"registry's schema shows: name the one that you need."
 
 var ignoreErrors = [2]string{"ignore-parse-errors", "true"}

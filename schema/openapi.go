@@ -82,7 +82,8 @@ func (r resolver) typeOf(n *node) *Type {
 		return scalar(JSON)
 	case n.IntOrString, n.Format == "int-or-string":
 		return scalar(IntOrString)
-	case n.Type == "string", len(n.OneOf) > 0 && n.OneOf[0].Type == "string" && n.Type == "": // a quantity is a string or a number
+	// a quantity is a string or a number
+	case n.Type == "string", len(n.OneOf) > 0 && n.OneOf[0].Type == "string" && n.Type == "":
 		return scalar(String)
 	case n.Type == "integer":
 		return scalar(Integer)

@@ -28,9 +28,11 @@ func postgres(t Table) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := fill("postgres.sql", "head", comment("--", t.Resource.ID()+" ("+t.Resource.APIVersion()+"), tables of the Postgres sink",
+	text := fill("postgres.sql", "head", comment("--", t.Resource.ID()+" ("+t.Resource.APIVersion()+
+		"), tables of the Postgres sink",
 		"Maps, lists and objects without a schema are of type json. A NUL is shown as U+FFFD, since a text can't have it."),
-		"objects", quote(`"`, t.name()), "object columns", strings.Join(objectColumns, ", "), "object members", arrows(objects, "readable"),
+		"objects", quote(`"`, t.name()), "object columns", strings.Join(objectColumns, ", "), "object members",
+		arrows(objects, "readable"),
 		"object body", withoutNUL("body"),
 		"changes", quote(`"`, t.name()+"_changes"), "change columns", strings.Join(changeColumns, ", "),
 		"change members", arrows(changes, "readable"), "change body", withoutNUL("coalesce(after, before)"),

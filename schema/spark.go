@@ -9,7 +9,8 @@ func spark(t Table) (string, error) {
 	value := record(append([]Field{field("before", t.Object), field("after", t.Object)}, envelopeFields...)...)
 	head := append([]string{t.title()}, hidden(t.Object)...)
 	if twins(t.Object) {
-		head = append(head, "Names of members differ by case alone: spark.conf.set(\"spark.sql.caseSensitive\", \"true\") comes first.")
+		head = append(head, "Names of members differ by case alone: spark.conf.set(\"spark.sql.caseSensitive\", \"true\") "+
+			"comes first.")
 	}
 	return fill("spark.py", "head", comment("#", head...), "key", strings.Join(key, " STRING, ")+" STRING",
 		"members", strings.ReplaceAll(sparkTypes.members(value, "  "), `"""`, `""" '"""' r"""`),

@@ -16,7 +16,8 @@ import (
 // for plain lists after that.
 var (
 	plainForms  = []schema.GroupVersionKind{{}}
-	objectForms = []schema.GroupVersionKind{{}, metav1.SchemeGroupVersion.WithKind("Table"), metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"),
+	objectForms = []schema.GroupVersionKind{{}, metav1.SchemeGroupVersion.WithKind("Table"),
+		metav1.SchemeGroupVersion.WithKind("PartialObjectMetadata"),
 		metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")}
 	discoveryForms = []schema.GroupVersionKind{{Group: "apidiscovery.k8s.io", Version: "v2", Kind: "APIGroupDiscoveryList"}}
 )
@@ -56,7 +57,8 @@ func notAcceptable() error {
 		"only the following media types are accepted: application/json, application/json;stream=watch, application/yaml")
 }
 
-// accepted returns the kind of the first acceptable form, in the API server's order, or "" for plain objects, and how it is written.
+// accepted returns the kind of the first acceptable form, in the API server's order, or "" for plain objects, and how it is
+// written.
 func accepted(r *http.Request, forms []schema.GroupVersionKind) (form string, m media, ok bool) {
 	for _, c := range clauses(r) {
 		asked := schema.GroupVersionKind{Group: c.Params["g"], Version: c.Params["v"], Kind: c.Params["as"]}

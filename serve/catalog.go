@@ -40,8 +40,8 @@ type served struct {
 	from   *served         // the log's resource, if this one has the objects by other names
 }
 
-// builtinJSON has the resources that kube-apiserver serves, with the columns of their tables and their selectable fields. This updates
-// it: go test ./serve -run TestBuiltin -args -update
+// builtinJSON has the resources that kube-apiserver serves, with the columns of their tables and their selectable fields. This
+// updates it: go test ./serve -run TestBuiltin -args -update
 //
 //go:embed builtin.json
 var builtinJSON []byte
@@ -96,12 +96,14 @@ func (s *Server) catalog(ctx context.Context, q *request) (c catalog, err error)
 	}
 	c = c.withRenamed()
 	slices.SortFunc(c, func(a, b *served) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version), cmp.Compare(a.Plural, b.Plural))
+		return cmp.Or(cmp.Compare(a.Group, b.Group), version.CompareKubeAwareVersionStrings(b.Version, a.Version),
+			cmp.Compare(a.Plural, b.Plural))
 	})
 	return c, nil
 }
 
-// allOf returns the view of all objects of a resource at the request's moment, or nil if the log of it begins later. Each list says so.
+// allOf returns the view of all objects of a resource at the request's moment, or nil if the log of it begins later. Each list
+// says so.
 func (s *Server) allOf(ctx context.Context, q *request, resource string) (*view, error) {
 	all := everything()
 	all.target, all.pinned = q.target, q.pinned
@@ -222,7 +224,8 @@ func customResource(crd []byte, logged map[string]*served) *served {
 		return nil
 	}
 	n, versions := d.Spec.Names, d.Spec.Versions
-	r := change.APIResource{Resource: change.Resource{Group: d.Spec.Group, Plural: n.Plural, Kind: n.Kind, Namespaced: d.Spec.Scope == "Namespaced"},
+	r := change.APIResource{Resource: change.Resource{Group: d.Spec.Group, Plural: n.Plural, Kind: n.Kind,
+		Namespaced: d.Spec.Scope == "Namespaced"},
 		Singular: n.Singular, Short: n.ShortNames, Categories: n.Categories}
 	known, last := logged[r.ID()], -1
 	for i, v := range versions {
@@ -239,7 +242,8 @@ func customResource(crd []byte, logged map[string]*served) *served {
 	}
 	s := d.version(last, r)
 	for i, v := range versions {
-		if i != last && v.Served && d.Spec.Conversion.Strategy != "Webhook" && s.schema != nil && bytes.Equal(v.Schema.OpenAPIV3Schema, s.schema) {
+		if i != last && v.Served && d.Spec.Conversion.Strategy != "Webhook" && s.schema != nil &&
+			bytes.Equal(v.Schema.OpenAPIV3Schema, s.schema) {
 			other := d.version(i, r)
 			other.from, s.others = s, append(s.others, other)
 		}
@@ -258,7 +262,9 @@ func (d *definition) version(i int, r change.APIResource) *served {
 	}
 	for _, column := range v.AdditionalPrinterColumns {
 		s.Columns = append(s.Columns, metav1.TableColumnDefinition{Name: column.Name, Type: column.Type, Format: column.Format,
-			Description: cmp.Or(column.Description, fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", column.JSONPath)), Priority: column.Priority})
+			Description: cmp.Or(column.Description,
+				fmt.Sprintf("Custom resource definition column (in JSONPath format): %s", column.JSONPath)),
+			Priority: column.Priority})
 		s.paths = append(s.paths, column.JSONPath)
 	}
 	for _, field := range v.SelectableFields {
@@ -294,7 +300,8 @@ func (q *request) discovery(c catalog) (any, error) {
 		return &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{}}, nil
 	case q.path == "/apis" && q.form == "":
-		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
+		list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups: []metav1.APIGroup{}}
 		for _, g := range groups {
 			if g.Name != "" {
 				list.Groups = append(list.Groups, g)
@@ -320,12 +327,14 @@ func (q *request) discovery(c catalog) (any, error) {
 	}
 	for _, r := range c {
 		if r.Group == q.group && r.Version == q.version {
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,
-				Kind: r.Kind, Verbs: verbs, ShortNames: r.Short, Categories: r.Categories})
+			list.APIResources = append(list.APIResources,
+				metav1.APIResource{Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced,
+					Kind: r.Kind, Verbs: verbs, ShortNames: r.Short, Categories: r.Categories})
 			for _, name := range r.Parts {
 				kind := r.kindOf(name)
-				list.APIResources = append(list.APIResources, metav1.APIResource{Name: r.Plural + "/" + name, Namespaced: r.Namespaced,
-					Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Verbs: verbs[:1]})
+				list.APIResources = append(list.APIResources,
+					metav1.APIResource{Name: r.Plural + "/" + name, Namespaced: r.Namespaced,
+						Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Verbs: verbs[:1]})
 			}
 		}
 	}
@@ -352,7 +361,8 @@ func (c catalog) groups() (groups []metav1.APIGroup) {
 
 // aggregated returns all groups and resources at once.
 func (c catalog) aggregated(groups []metav1.APIGroup, core bool) *apidiscovery.APIGroupDiscoveryList {
-	list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"},
+	list := &apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList",
+		APIVersion: "apidiscovery.k8s.io/v2"},
 		Items: []apidiscovery.APIGroupDiscovery{}}
 	for _, g := range groups {
 		if core != (g.Name == "") {
@@ -369,10 +379,13 @@ func (c catalog) aggregated(groups []metav1.APIGroup, core bool) *apidiscovery.A
 				if r.Namespaced {
 					scope = apidiscovery.ScopeNamespace
 				}
-				one := apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope, Verbs: verbs,
-					ShortNames: r.Short, Categories: r.Categories, ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}}
+				one := apidiscovery.APIResourceDiscovery{Resource: r.Plural, SingularResource: r.Singular, Scope: scope,
+					Verbs:      verbs,
+					ShortNames: r.Short, Categories: r.Categories,
+					ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}}
 				for _, name := range r.Parts {
-					one.Subresources = append(one.Subresources, apidiscovery.APISubresourceDiscovery{Subresource: name, ResponseKind: r.kindOf(name), Verbs: verbs[:1]})
+					one.Subresources = append(one.Subresources,
+						apidiscovery.APISubresourceDiscovery{Subresource: name, ResponseKind: r.kindOf(name), Verbs: verbs[:1]})
 				}
 				discovery.Resources = append(discovery.Resources, one)
 			}

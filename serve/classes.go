@@ -12,11 +12,13 @@ const ingressClasses = "ingressclasses.networking.k8s.io"
 
 // defaultAnnotations mark the default class, which applies to objects that name none.
 var defaultAnnotations = map[string][]string{
-	ingressClasses:                  {"ingressclass.kubernetes.io/is-default-class"},
-	"storageclasses.storage.k8s.io": {"storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"},
+	ingressClasses: {"ingressclass.kubernetes.io/is-default-class"},
+	"storageclasses.storage.k8s.io": {"storageclass.kubernetes.io/is-default-class",
+		"storageclass.beta.kubernetes.io/is-default-class"},
 }
 
-// markDefault marks the default among classes. The default StorageClass is the newest one with an annotation, which only a list shows.
+// markDefault marks the default among classes. The default StorageClass is the newest one with an annotation, which only a list
+// shows.
 func markDefault(resource *served, isList bool, objects []*cells.Row, rows []metav1.TableRow) {
 	annotations := defaultAnnotations[resource.ID()]
 	newest := -1

@@ -17,8 +17,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Clusters serves all clusters of one log. The path /clusters/NAME/… is for the cluster NAME, and other paths are for the server's
-// cluster.
+// Clusters serves all clusters of one log. The path /clusters/NAME/… is for the cluster NAME, and other paths are for the
+// server's cluster.
 type Clusters struct {
 	*Server
 	open    func(cluster string) (sinks.ReadCloser, error)
@@ -28,9 +28,10 @@ type Clusters struct {
 	all     map[string]*Server
 }
 
-// NewClusters returns a server of a cluster's log, which opens the logs of other clusters at their first request. The caller closes
-// the server and the first log.
-func NewClusters(log sinks.Reader, access web.Access, logger *slog.Logger, open func(cluster string) (sinks.ReadCloser, error)) *Clusters {
+// NewClusters returns a server of a cluster's log, which opens the logs of other clusters at their first request. The caller
+// closes the server and the first log.
+func NewClusters(log sinks.Reader, access web.Access, logger *slog.Logger,
+	open func(cluster string) (sinks.ReadCloser, error)) *Clusters {
 	return &Clusters{Server: New(log, access, logger), open: open, all: map[string]*Server{}}
 }
 
@@ -112,7 +113,8 @@ func (c *Clusters) opened(name string) (*Server, error) {
 	}
 	if err != nil && !apierrors.IsForbidden(err) {
 		c.slog.Warn("the log of another cluster can't be opened", "cluster", name, "error", err)
-		err = apierrors.NewInternalError(errors.New("the log of this cluster can't be opened: the log of exporter serve says why"))
+		err = apierrors.NewInternalError(errors.New("the log of this cluster can't be opened: the log of exporter serve " +
+			"says why"))
 	}
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// special are the selectable fields of built-in resources that are not a text at their own path, by resource. Any other resource's
-// field is at its path, and "" if it is absent.
+// special are the selectable fields of built-in resources that are not a text at their own path, by resource. Any other
+// resource's field is at its path, and "" if it is absent.
 var special = map[string]field{
 	"events/source":                          {path: "source.component"},
 	"jobs.batch/status.successful":           {path: "status.succeeded", absent: "0"},
@@ -33,7 +33,8 @@ func (q *request) matcher(resource *served) (func(o *query.Object) bool, error) 
 	for _, r := range q.FieldSelector.Requirements() {
 		if !slices.Contains(resource.Fields, r.Field) {
 			return nil, apierrors.NewBadRequest("Unable to find \"" + resource.APIVersion() + ", Resource=" + resource.Plural +
-				"\" that match label selector \"\", field selector \"" + q.FieldSelector.String() + "\": field label not supported: " + r.Field)
+				"\" that match label selector \"\", field selector \"" + q.FieldSelector.String() +
+				"\": field label not supported: " + r.Field)
 		}
 	}
 	return func(o *query.Object) bool {

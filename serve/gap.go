@@ -12,8 +12,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// heldGap has the changes of a gap, in the order in which they were found. If a list found some of them, a client can't resume in that
-// order. So a watch shows them in the order of their versions, with the deletions last. The last deletion has the list's version.
+// heldGap has the changes of a gap, in the order in which they were found. If a list found some of them, a client can't resume in
+// that order. So a watch shows them in the order of their versions, with the deletions last. The last deletion has the list's
+// version.
 type heldGap struct {
 	id       string
 	stream   change.StreamID
@@ -105,8 +106,8 @@ func (w *watcher) release(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// inOrder sorts the changes of a gap by version. An inferred deletion has no version: it comes before the next object of its name, or
-// last.
+// inOrder sorts the changes of a gap by version. An inferred deletion has no version: it comes before the next object of its
+// name, or last.
 func inOrder(changes []sinks.Logged) {
 	next := map[string]change.ResourceVersion{}
 	for i := range changes {

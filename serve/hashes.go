@@ -37,7 +37,8 @@ const (
 	metadataSchema = `{"properties":{"labels":{"type":"object"},"annotations":{"type":"object"},"finalizers":{"type":"array"},"generation":{"type":"integer"},
 		"creationTimestamp":{"type":"string","format":"date-time"},"deletionTimestamp":{"type":"string","format":"date-time"},
 		"deletionGracePeriodSeconds":{"type":"integer"},
-		"ownerReferences":{"type":"array","items":{"type":"object","properties":{"controller":{"type":"boolean"},"blockOwnerDeletion":{"type":"boolean"}}}},
+		"ownerReferences":{"type":"array","items":
+			{"type":"object","properties":{"controller":{"type":"boolean"},"blockOwnerDeletion":{"type":"boolean"}}}},
 		"managedFields":{"type":"array","items":{"type":"object","properties":{"time":{"type":"string","format":"date-time"},"fieldsV1":{"type":"object"}}}}}}`
 	secretSchema = `{"properties":{"data":{"type":"object","additionalProperties":{"type":"string","format":"byte"}},"stringData":{"type":"object"},
 		"immutable":{"type":"boolean"}}}`
@@ -45,34 +46,36 @@ const (
 
 // hashesOf returns the hashes of a resource at the request's moment.
 func (s *Server) hashesOf(ctx context.Context, q *request, resource *served) *hashes {
-	return &hashes{leftOut: map[string]string{}, bytes: map[string]bool{}, schema: func() (json.RawMessage, map[string]json.RawMessage, error) {
-		switch {
-		case resource.ID() == "secrets":
-			return json.RawMessage(secretSchema), nil, nil
-		case resource.schema != nil:
-			return resource.schema, nil, nil
-		}
-		document, err := s.stored(ctx, q, resource)
-		if err != nil || document == nil {
-			return json.RawMessage("{}"), nil, err
-		}
-		var parsed struct {
-			Components struct{ Schemas map[string]json.RawMessage }
-		}
-		if err := json.Unmarshal(document, &parsed); err != nil {
-			return nil, nil, fmt.Errorf("the log's schemas of %s: %w", resource.path(), err)
-		}
-		for _, schema := range parsed.Components.Schemas {
-			var kinds struct {
-				All []struct{ Group, Version, Kind string } `json:"x-kubernetes-group-version-kind"`
+	return &hashes{leftOut: map[string]string{}, bytes: map[string]bool{},
+		schema: func() (json.RawMessage, map[string]json.RawMessage, error) {
+			switch {
+			case resource.ID() == "secrets":
+				return json.RawMessage(secretSchema), nil, nil
+			case resource.schema != nil:
+				return resource.schema, nil, nil
 			}
-			if bytes.Contains(schema, []byte(`"`+resource.Kind+`"`)) && json.Unmarshal(schema, &kinds) == nil && len(kinds.All) == 1 &&
-				kinds.All[0].Kind == resource.Kind && kinds.All[0].Group == resource.Group {
-				return schema, parsed.Components.Schemas, nil
+			document, err := s.stored(ctx, q, resource)
+			if err != nil || document == nil {
+				return json.RawMessage("{}"), nil, err
 			}
-		}
-		return json.RawMessage("{}"), nil, nil
-	}}
+			var parsed struct {
+				Components struct{ Schemas map[string]json.RawMessage }
+			}
+			if err := json.Unmarshal(document, &parsed); err != nil {
+				return nil, nil, fmt.Errorf("the log's schemas of %s: %w", resource.path(), err)
+			}
+			for _, schema := range parsed.Components.Schemas {
+				var kinds struct {
+					All []struct{ Group, Version, Kind string } `json:"x-kubernetes-group-version-kind"`
+				}
+				if bytes.Contains(schema, []byte(`"`+resource.Kind+`"`)) && json.Unmarshal(schema, &kinds) == nil &&
+					len(kinds.All) == 1 &&
+					kinds.All[0].Kind == resource.Kind && kinds.All[0].Group == resource.Group {
+					return schema, parsed.Components.Schemas, nil
+				}
+			}
+			return json.RawMessage("{}"), nil, nil
+		}}
 }
 
 // fit makes the hashes in objects fit. It returns what a client would otherwise not notice.

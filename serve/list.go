@@ -81,7 +81,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, q *request, resourc
 func (s *Server) formOf(q *request, resource *served, v *view, o *query.Object) ([]byte, error) {
 	switch q.form {
 	case "Table":
-		return json.Marshal(s.table(q, resource, v, []*query.Object{o}, metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}))
+		return json.Marshal(s.table(q, resource, v, []*query.Object{o},
+			metav1.ListMeta{ResourceVersion: string(o.ResourceVersion)}))
 	case "PartialObjectMetadata":
 		return json.Marshal(partial(resource, o))
 	case "PartialObjectMetadataList":
@@ -98,7 +99,8 @@ func (v *view) has(version change.ResourceVersion, exact bool) error {
 	case version.Compare(v.version) > 0 || exact && version.Compare(v.upTo) > 0:
 		return apierrors.NewTimeoutError("Too large resource version: "+string(version)+", current: "+string(v.upTo), 1)
 	case exact && version != v.version:
-		return apierrors.NewResourceExpired("the resourceVersion " + string(version) + " is not the one of this moment: " + string(v.version))
+		return apierrors.NewResourceExpired("the resourceVersion " + string(version) + " is not the one of this moment: " +
+			string(v.version))
 	}
 	return nil
 }
@@ -143,7 +145,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 	if builtin()[resource.ID()] == nil && l.continued == "" { // the API server writes this for all custom resources
 		head = append([]byte(`{"continue":"",`), head[1:]...)
 	}
-	head = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, resource.Kind+"List", resource.APIVersion(), head)
+	head = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, resource.Kind+"List",
+		resource.APIVersion(), head)
 	return s.write(r.Context(), w, q.media, l, head, func(some []*query.Object) (text []byte, err error) {
 		for i, o := range some {
 			if i > 0 {
@@ -156,10 +159,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, q *request, resour
 }
 
 // writeTable answers with a table.
-func (s *Server) writeTable(w http.ResponseWriter, r *http.Request, q *request, resource *served, l *listing, meta metav1.ListMeta) error {
+func (s *Server) writeTable(w http.ResponseWriter, r *http.Request, q *request, resource *served, l *listing,
+	meta metav1.ListMeta) error {
 	if needsAllRows(resource) || len(l.objects) == 0 {
 		if l.rest != nil {
-			return refusal(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "this table has no room in memory: set limit")
+			return refusal(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
+				"this table has no room in memory: set limit")
 		}
 		return reply(w, q.media, http.StatusOK, s.table(q, resource, l.view, l.objects, meta))
 	}
@@ -171,8 +176,10 @@ func (s *Server) writeTable(w http.ResponseWriter, r *http.Request, q *request, 
 }
 
 // writeMetadata answers with a list of metadata.
-func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, q *request, resource *served, l *listing, meta metav1.ListMeta) error {
-	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
+func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, q *request, resource *served, l *listing,
+	meta metav1.ListMeta) error {
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList",
+		APIVersion: "meta.k8s.io/v1"}, ListMeta: meta}
 	if len(l.objects) == 0 {
 		return reply(w, q.media, http.StatusOK, list)
 	}
@@ -188,7 +195,8 @@ func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, q *reques
 
 // fill answers with a list that has no elements yet, and adds the elements at its end. encode returns some elements, with commas
 // between them.
-func (s *Server) fill(w http.ResponseWriter, r *http.Request, q *request, l *listing, empty any, encode func([]*query.Object) ([]byte, error)) error {
+func (s *Server) fill(w http.ResponseWriter, r *http.Request, q *request, l *listing, empty any,
+	encode func([]*query.Object) ([]byte, error)) error {
 	head, err := json.Marshal(empty)
 	if err != nil {
 		return err
@@ -198,7 +206,8 @@ func (s *Server) fill(w http.ResponseWriter, r *http.Request, q *request, l *lis
 
 // item returns an object as a list has it. Objects of built-in resources have no type there.
 func (r *served) item(body []byte) []byte {
-	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+r.Kind+`","apiVersion":"`+r.APIVersion()+`",`)); typed && builtin()[r.ID()] != nil {
+	if rest, typed := bytes.CutPrefix(body, []byte(`{"kind":"`+r.Kind+`","apiVersion":"`+r.APIVersion()+`",`)); typed &&
+		builtin()[r.ID()] != nil {
 		return append([]byte("{"), rest...)
 	}
 	return body

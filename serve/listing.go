@@ -90,8 +90,8 @@ func (l *listing) readAll(ctx context.Context, all *views, part query.Within, li
 	}
 }
 
-// end ends a page. It counts what follows the first one, and later pages count down. More objects than are read at a time are not counted, since
-// the count is only a help for clients.
+// end ends a page. It counts what follows the first one, and later pages count down. More objects than are read at a time are not
+// counted, since the count is only a help for clients.
 func (l *listing) end(ctx context.Context, all *views, last query.Within, isFirst bool) error {
 	if l.left -= int64(len(l.objects)); isFirst && l.matches == nil {
 		rest := last
@@ -213,7 +213,8 @@ func (l *listing) each(ctx context.Context, all *views, visit func([]*query.Obje
 }
 
 // write writes an answer, whose head ends where its objects begin. encode returns some of them, with commas between them.
-func (s *Server) write(ctx context.Context, w http.ResponseWriter, m media, l *listing, head []byte, encode func([]*query.Object) ([]byte, error)) error {
+func (s *Server) write(ctx context.Context, w http.ResponseWriter, m media, l *listing, head []byte,
+	encode func([]*query.Object) ([]byte, error)) error {
 	encoder := m.encoder(w, http.StatusOK)
 	out := bufio.NewWriterSize(encoder, 64<<10)
 	_, _ = out.Write(head)

@@ -23,7 +23,8 @@ func wantsPretty(r *http.Request) bool {
 		isPretty, _ := strconv.ParseBool(asked)
 		return isPretty
 	}
-	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"}, func(program string) bool { return strings.HasPrefix(r.UserAgent(), program) })
+	return slices.ContainsFunc([]string{"curl", "Wget", "Mozilla/5.0"},
+		func(program string) bool { return strings.HasPrefix(r.UserAgent(), program) })
 }
 
 // largestYAML is the maximum size in bytes of JSON that is written as YAML, which takes many times as much memory.
@@ -59,7 +60,8 @@ func (e *encoder) head(kind string) {
 func (e *encoder) Write(part []byte) (int, error) {
 	if e.isYAML {
 		if e.out = append(e.out, part...); len(e.out) > largestYAML {
-			return 0, refusal(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, "the answer is too large for YAML: ask for application/json, or set a limit")
+			return 0, refusal(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+				"the answer is too large for YAML: ask for application/json, or set a limit")
 		}
 		return len(part), nil
 	}

@@ -45,7 +45,8 @@ func (s *Server) schemas(w http.ResponseWriter, r *http.Request, q *request, c c
 	if len(schemas) == 0 {
 		return notFound("the log has no resource of " + path)
 	}
-	return reply(w, media{}, http.StatusOK, map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "kubecdc", "version": "unversioned"},
+	return reply(w, media{}, http.StatusOK, map[string]any{"openapi": "3.0.0",
+		"info":  map[string]any{"title": "kubecdc", "version": "unversioned"},
 		"paths": operations, "components": map[string]any{"schemas": schemas}})
 }
 
@@ -92,7 +93,8 @@ func (all *views) document(ctx context.Context, path string, moment time.Time) (
 func operationsOf(schema map[string]any) map[string]any {
 	kind := schema[kindExtension].([]any)[0]
 	parameters := []any{map[string]any{"name": "fieldValidation", "in": "query"}, map[string]any{"name": "dryRun", "in": "query"}}
-	return map[string]any{"get": map[string]any{kindExtension: kind}, "patch": map[string]any{kindExtension: kind, "parameters": parameters}}
+	return map[string]any{"get": map[string]any{kindExtension: kind},
+		"patch": map[string]any{kindExtension: kind, "parameters": parameters}}
 }
 
 const kindExtension = "x-kubernetes-group-version-kind"
@@ -107,7 +109,8 @@ func (r *served) path() string {
 
 // openAPI returns the schema of a custom resource. It adds the members that all objects have and a CRD leaves out.
 func (r *served) openAPI() map[string]any {
-	schema := map[string]any{"type": "object", "description": "The log has no schema of this resource: ask an API server to explain it."}
+	schema := map[string]any{"type": "object", "description": "The log has no schema of this resource: ask an API server to " +
+		"explain it."}
 	if r.schema != nil {
 		schema = map[string]any{}
 		_ = json.Unmarshal(r.schema, &schema) // can't fail: it was valid as part of the CRD
@@ -122,7 +125,8 @@ func (r *served) openAPI() map[string]any {
 			properties[member] = map[string]any{"type": "string", "description": text}
 		}
 	}
-	properties["metadata"] = map[string]any{"type": "object", "description": (metav1.PartialObjectMetadata{}).SwaggerDoc()["metadata"]}
+	properties["metadata"] = map[string]any{"type": "object",
+		"description": (metav1.PartialObjectMetadata{}).SwaggerDoc()["metadata"]}
 	schema[kindExtension] = []any{map[string]any{"group": r.Group, "version": r.Version, "kind": r.Kind}}
 	return schema
 }

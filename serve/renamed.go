@@ -9,17 +9,19 @@ import (
 )
 
 // renamed are the members of an Event of the core group that have another name in events.k8s.io.
-var renamed = map[string]string{"involvedObject": "regarding", "message": "note", "source": "deprecatedSource", "firstTimestamp": "deprecatedFirstTimestamp",
-	"lastTimestamp": "deprecatedLastTimestamp", "count": "deprecatedCount", "reportingComponent": "reportingController"}
+var renamed = map[string]string{"involvedObject": "regarding", "message": "note", "source": "deprecatedSource",
+	"firstTimestamp": "deprecatedFirstTimestamp",
+	"lastTimestamp":  "deprecatedLastTimestamp", "count": "deprecatedCount", "reportingComponent": "reportingController"}
 
 var eventIDs = []string{"events", "events.events.k8s.io"}
 
-// withRenamed adds the resources that have the log's objects by other names: Events in their other group, and a CRD's versions with
-// equal schemas.
+// withRenamed adds the resources that have the log's objects by other names: Events in their other group, and a CRD's versions
+// with equal schemas.
 func (c catalog) withRenamed() catalog {
 	for _, r := range slices.Clone(c) {
 		c = append(c, r.others...)
-		if i := slices.Index(eventIDs, r.ID()); i >= 0 && !slices.ContainsFunc(c, func(o *served) bool { return o.ID() == eventIDs[1-i] }) {
+		if i := slices.Index(eventIDs, r.ID()); i >= 0 &&
+			!slices.ContainsFunc(c, func(o *served) bool { return o.ID() == eventIDs[1-i] }) {
 			other := *builtin()[eventIDs[1-i]]
 			other.from = r
 			c = append(c, &other)
@@ -51,7 +53,8 @@ func (r *served) rename(o *query.Object) {
 	o.Body = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,%s`, r.Kind, r.APIVersion(), rest[1:])
 }
 
-// renameEvent gives the members of an Event their names in the core group, or in the other one. Each group leaves out other empty members.
+// renameEvent gives the members of an Event their names in the core group, or in the other one. Each group leaves out other empty
+// members.
 func renameEvent(members map[string]json.RawMessage, isCore bool) {
 	reporter := "reportingController"
 	for from, to := range renamed {

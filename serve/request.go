@@ -36,9 +36,11 @@ type request struct {
 	hasColumns             bool   // the client of a watch has the columns of its tables
 
 	internalversion.ListOptions
-	wrong   error  // why the request gets no answer, if its path exists
-	media   media  // how the answer is written
-	form    string // how the client wants an answer: Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList, or empty for objects
+	wrong error // why the request gets no answer, if its path exists
+	media media // how the answer is written
+	// how the client wants an answer: Table, PartialObjectMetadata, PartialObjectMetadataList, APIGroupDiscoveryList, or empty
+	// for objects
+	form    string
 	include string // the part of an object in a row of a table: None, Metadata, Object
 }
 
@@ -68,7 +70,8 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 		}
 		q.target, q.pinned = timeline.TargetOf(m, false), true
 		if m.IsLocal {
-			q.local = text + " is read as " + m.Time.Format(time.RFC3339Nano) + ", by the clock of the machine that serves the log"
+			q.local = text + " is read as " + m.Time.Format(time.RFC3339Nano) +
+				", by the clock of the machine that serves the log"
 		}
 	}
 	parts := strings.Split(strings.TrimRight(strings.TrimPrefix(q.path, "/"), "/"), "/")
@@ -117,7 +120,8 @@ func (q *request) resource(parts []string) {
 
 // everything returns a request that selects all objects at the end of the log.
 func everything() *request {
-	return &request{ListOptions: internalversion.ListOptions{LabelSelector: labels.Everything(), FieldSelector: fields.Everything()}}
+	return &request{ListOptions: internalversion.ListOptions{LabelSelector: labels.Everything(),
+		FieldSelector: fields.Everything()}}
 }
 
 // only returns the name of the objects that a request selects, or "" if it selects all names.
@@ -166,7 +170,8 @@ func (q *request) options(v url.Values) error {
 	if wrong := validation.ValidateListOptions(&checked, true); len(wrong) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
 	}
-	if name, isExact := q.FieldSelector.RequiresExactMatch("metadata.name"); q.name != "" && !q.FieldSelector.Empty() && (!isExact || name != q.name) {
+	if name, isExact := q.FieldSelector.RequiresExactMatch("metadata.name"); q.name != "" && !q.FieldSelector.Empty() &&
+		(!isExact || name != q.name) {
 		return apierrors.NewBadRequest("fieldSelector metadata.name doesn't match requested name")
 	}
 	if q.Watch = q.Watch || q.isWatch; q.Watch {
@@ -179,7 +184,8 @@ func (q *request) options(v url.Values) error {
 // resources, which do not allow HEAD.
 func (q *request) refused(r *http.Request, own bool) error {
 	if own && r.Method == http.MethodHead {
-		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+		return refusal(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			"the server does not allow this method on the requested resource")
 	}
 	return q.wrong
 }

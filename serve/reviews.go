@@ -19,8 +19,9 @@ import (
 	"kubecdc/internal/web"
 )
 
-// review is what a client asks before it shows anything: what it may do, and who it is (kubectl auth, k9s, Headlamp, Lens). It asks by
-// POST, and nothing is written. Where the API server decides on rights it also answers here, as far as the answer is about reading.
+// review is what a client asks before it shows anything: what it may do, and who it is (kubectl auth, k9s, Headlamp, Lens). It
+// asks by POST, and nothing is written. Where the API server decides on rights it also answers here, as far as the answer is
+// about reading.
 type review interface {
 	runtime.Object
 	Unmarshal([]byte) error
@@ -55,7 +56,8 @@ func (q *request) newReview() (review, schema.GroupVersionKind) {
 const largestReview = 64 << 10
 
 func (s *Server) review(w http.ResponseWriter, r *http.Request, q *request) error {
-	if err := s.may(r, q, web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api", Verb: "get"}}); err != nil {
+	if err := s.may(r, q, web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api",
+		Verb: "get"}}); err != nil {
 		return err // without a token nothing is read
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largestReview))
@@ -87,7 +89,8 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, q *request) erro
 
 // reads reports whether a right is one to read objects.
 func reads(a *authorization.ResourceAttributes) bool {
-	return a != nil && slices.Contains(verbs, a.Verb) && (a.Subresource == "" || a.Verb == "get" && slices.Contains(parts, a.Subresource))
+	return a != nil && slices.Contains(verbs, a.Verb) &&
+		(a.Subresource == "" || a.Verb == "get" && slices.Contains(parts, a.Subresource))
 }
 
 // parts are the subresources that are served.
@@ -166,7 +169,10 @@ func (m *whatMayI) answer(_ *Server, _ *http.Request, _ *request, forward func()
 
 // retained returns the verbs of some that a rule has too.
 func retained(rule, some []string) []string {
-	return slices.DeleteFunc(slices.Clone(some), func(verb string) bool { return !slices.Contains(rule, verb) && !slices.Contains(rule, "*") })
+	return slices.DeleteFunc(slices.Clone(some), func(verb string) bool {
+		return !slices.Contains(rule, verb) &&
+			!slices.Contains(rule, "*")
+	})
 }
 
 type whoAmI struct {
@@ -184,7 +190,8 @@ func (m *whoAmI) answer(s *Server, r *http.Request, q *request, _ func() error) 
 		}
 		m.Status.UserInfo = user
 	default:
-		m.Status.UserInfo = authentication.UserInfo{Username: "the bearer of KUBECDC_HTTP_TOKEN_FILE", Groups: []string{"system:authenticated"}}
+		m.Status.UserInfo = authentication.UserInfo{Username: "the bearer of KUBECDC_HTTP_TOKEN_FILE",
+			Groups: []string{"system:authenticated"}}
 	}
 	m.CreationTimestamp = metav1.NewTime(s.now())
 	return nil

@@ -25,7 +25,8 @@ func (s *Server) decided(r *http.Request, q *request, err error) error {
 	case errors.Is(err, web.ErrUnknownToken):
 		return apierrors.NewUnauthorized("a bearer token is needed that is known here: see KUBECDC_HTTP_ACCESS")
 	case errors.Is(err, web.ErrNotAllowed):
-		return apierrors.NewForbidden(schema.GroupResource{Group: q.group, Resource: q.plural}, q.name, errors.New("see KUBECDC_HTTP_ACCESS"))
+		return apierrors.NewForbidden(schema.GroupResource{Group: q.group, Resource: q.plural}, q.name,
+			errors.New("see KUBECDC_HTTP_ACCESS"))
 	case errors.Is(err, web.ErrCrowded):
 		return crowded()
 	case r.Context().Err() != nil:
@@ -47,7 +48,8 @@ func (q *request) asked() web.Asked {
 	if q.plural == "" {
 		return web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: q.path, Verb: "get"}}
 	}
-	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural, Subresource: q.part, Namespace: q.namespace, Name: q.only()}
+	a := &authorization.ResourceAttributes{Verb: "get", Group: q.group, Version: q.version, Resource: q.plural,
+		Subresource: q.part, Namespace: q.namespace, Name: q.only()}
 	if q.name == "" {
 		a.Verb = "list"
 	}

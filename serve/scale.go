@@ -31,9 +31,12 @@ type scaleObject struct {
 
 // scales returns the kind of the subresource scale. The columns of custom resources' Scales have other words.
 func (r *served) scales() *served {
-	s := describe(change.APIResource{Resource: change.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", Plural: "scales"}})
-	s.Columns = []metav1.TableColumnDefinition{s.Columns[0], {Name: "Desired", Type: "integer", Description: "replicas is the desired number of instances for the scaled object."},
-		{Name: "Available", Type: "integer", Description: "replicas is the actual number of observed instances of the scaled object."}, builtin()["configmaps"].Columns[2]}
+	s := describe(change.APIResource{Resource: change.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale",
+		Plural: "scales"}})
+	s.Columns = []metav1.TableColumnDefinition{s.Columns[0],
+		{Name: "Desired", Type: "integer", Description: "replicas is the desired number of instances for the scaled object."},
+		{Name: "Available", Type: "integer", Description: "replicas is the actual number of observed instances of the scaled " +
+			"object."}, builtin()["configmaps"].Columns[2]}
 	if r.scale == nil {
 		s.Columns[0].Format = ""
 	} else {
@@ -69,8 +72,10 @@ func (r *served) toScale(o *query.Object) error {
 		selector = matches.String()
 	}
 	scale := scaleObject{TypeMeta: metav1.TypeMeta{Kind: "Scale", APIVersion: "autoscaling/v1"},
-		ObjectMeta: metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID, ResourceVersion: meta.ResourceVersion, CreationTimestamp: meta.CreationTimestamp}}
-	scale.Spec.Replicas, scale.Status.Replicas = int32(cells.NumberOf(member(paths.SpecReplicasPath))), int32(cells.NumberOf(member(paths.StatusReplicasPath)))
+		ObjectMeta: metav1.ObjectMeta{Name: meta.Name, Namespace: meta.Namespace, UID: meta.UID,
+			ResourceVersion: meta.ResourceVersion, CreationTimestamp: meta.CreationTimestamp}}
+	scale.Spec.Replicas, scale.Status.Replicas =
+		int32(cells.NumberOf(member(paths.SpecReplicasPath))), int32(cells.NumberOf(member(paths.StatusReplicasPath)))
 	scale.Status.Selector = selector
 	o.Body, _ = json.Marshal(&scale) // can't fail
 	return nil

@@ -1,10 +1,10 @@
 // Package serve serves a log by the Kubernetes API. kubectl, k9s and any client read a cluster's state at a moment, or follow its
-// present state. The package reads by sinks.Reader and package query. It knows no sink, no checkpoint and no API server. Nothing can
-// be written.
+// present state. The package reads by sinks.Reader and package query. It knows no sink, no checkpoint and no API server. Nothing
+// can be written.
 //
-// A request is answered in four steps. Its path is parsed, with the moment (request.go). The resource is found in the catalog of that
-// moment (catalog.go). The objects at the moment are read (view.go). They are written in the form that the client accepts (list.go,
-// table.go, watch.go).
+// A request is answered in four steps. Its path is parsed, with the moment (request.go). The resource is found in the catalog of
+// that moment (catalog.go). The objects at the moment are read (view.go). They are written in the form that the client accepts
+// (list.go, table.go, watch.go).
 package serve
 
 import (
@@ -58,7 +58,8 @@ func (s *Server) logPanic(r *http.Request) {
 	case http.ErrAbortHandler:
 		panic(p)
 	default:
-		s.slog.Error("a question ended in a panic: please report it", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+		s.slog.Error("a question ended in a panic: please report it", "path", r.URL.Path, "panic", p, "stack",
+			string(debug.Stack()))
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -103,8 +104,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		return s.discover(w, r, q, c)
 	}
 	served := c.find(q.group, q.version, q.plural)
-	if served == nil || q.part != "" && !slices.Contains(served.Parts, q.part) || served.Namespaced && q.namespace == "" && q.name != "" || !served.Namespaced && q.isNamespaced {
-		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " + schema.GroupVersion{Group: q.group, Version: q.version}.String())
+	if served == nil || q.part != "" && !slices.Contains(served.Parts, q.part) || served.Namespaced && q.namespace == "" &&
+		q.name != "" || !served.Namespaced && q.isNamespaced {
+		return notFound("the server could not find the requested resource: the log has no " + q.plural + " of " +
+			schema.GroupVersion{Group: q.group, Version: q.version}.String())
 	}
 	if err := q.refused(r, builtin()[served.ID()] != nil); err != nil {
 		return err
@@ -128,7 +131,8 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request, q *request, res
 
 // version answers with an API server's version, since clients expect one.
 func (s *Server) version(w http.ResponseWriter) error {
-	return reply(w, media{isPretty: true}, http.StatusOK, version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0-kubecdc", Platform: "a log"})
+	return reply(w, media{isPretty: true}, http.StatusOK,
+		version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.0-kubecdc", Platform: "a log"})
 }
 
 func notFound(message string) error {
@@ -141,7 +145,8 @@ func expired(err error) error {
 }
 
 func refusal(code int32, reason metav1.StatusReason, message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: message}}
 }
 
 // refuse answers with the Status of an error.

@@ -19,7 +19,8 @@ func (s *Server) isStale(upTo time.Time) bool {
 // doubts returns the reasons why an answer from a view may lack something, such as that the log ends long before the present.
 func (s *Server) doubts(v *view, missing []string) []string {
 	if upTo := v.pages.Current; v.end != nil && s.isStale(upTo) {
-		return append([]string{fmt.Sprintf("%s: the log ends at %s, and this is the state then: is exporter run stopped?", v.Resource,
+		return append([]string{fmt.Sprintf("%s: the log ends at %s, and this is the state then: is exporter run stopped?",
+			v.Resource,
 			upTo.UTC().Format(time.RFC3339))}, slices.Clone(missing)...)
 	}
 	return missing

@@ -13,7 +13,8 @@ import (
 
 // table returns a table of objects, which kubectl get prints.
 func (s *Server) table(q *request, resource *served, v *view, objects []*query.Object, meta metav1.ListMeta) *metav1.Table {
-	t := &metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta, Rows: s.rows(q, resource, v, objects)}
+	t := &metav1.Table{TypeMeta: metav1.TypeMeta{Kind: "Table", APIVersion: "meta.k8s.io/v1"}, ListMeta: meta,
+		Rows: s.rows(q, resource, v, objects)}
 	if !q.hasColumns {
 		t.ColumnDefinitions = resource.Columns
 	}
@@ -66,8 +67,9 @@ func included(what string, resource *served, o *query.Object) runtime.RawExtensi
 }
 
 var podConditions = map[string][]metav1.TableRowCondition{
-	"Succeeded": {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "The pod has completed successfully."}},
-	"Failed":    {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}},
+	"Succeeded": {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Succeeded",
+		Message: "The pod has completed successfully."}},
+	"Failed": {{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}},
 }
 
 // cells returns the cells of a row, without the name.

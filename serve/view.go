@@ -85,8 +85,8 @@ func inTurn[T any](ctx context.Context, all *views, ask func() (T, error)) (answ
 	return ask()
 }
 
-// viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until the log
-// grows.
+// viewOf returns the view of a request. All requests for a moment share a view. Requests for the end of the log share it until
+// the log grows.
 func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view, error) {
 	target := q.target
 	if q.isExact() && q.askedVersion() != "" {
@@ -94,7 +94,8 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 	}
 	objects := sinks.Objects{Resources: []string{resource}, Namespace: q.namespace}
 	id, end := viewID{target.String(), collection{Resource: resource, Namespace: q.namespace}}, (*timeline.Set)(nil)
-	if id.Name = q.only(); id.Name != "" && !target.Happened.IsZero() { // the object's own changes suffice to find the state at a time
+	// the object's own changes suffice to find the state at a time
+	if id.Name = q.only(); id.Name != "" && !target.Happened.IsZero() {
 		objects.Names = []string{resource + "/" + id.Name}
 	} else {
 		id.Name = ""
@@ -132,7 +133,8 @@ func (v *views) viewOf(ctx context.Context, q *request, resource string) (*view,
 }
 
 // readOnce reads a view. Requests that need the same view wait for one reading.
-func (v *views) readOnce(ctx context.Context, id viewID, end *timeline.Set, target timeline.Target, q query.Question) (*view, error) {
+func (v *views) readOnce(ctx context.Context, id viewID, end *timeline.Set, target timeline.Target,
+	q query.Question) (*view, error) {
 	user := web.SenderOf(ctx)
 	if err := v.places.Acquire(ctx, user, 1); err != nil {
 		return nil, err
@@ -157,7 +159,8 @@ func (v *views) readOnce(ctx context.Context, id viewID, end *timeline.Set, targ
 	}
 }
 
-func (all *views) newView(ctx context.Context, id viewID, end *timeline.Set, target timeline.Target, q query.Question) (v *view, err error) {
+func (all *views) newView(ctx context.Context, id viewID, end *timeline.Set, target timeline.Target, q query.Question) (v *view,
+	err error) {
 	v = &view{viewID: id, read: time.Now()}
 	known := end
 	if end != nil {

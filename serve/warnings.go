@@ -11,8 +11,8 @@ import (
 	"kubecdc/internal/plain"
 )
 
-// Proxies and clients have small buffers for the head of an answer: nginx 4 KB, and Python takes 100 headers. Without warnings the head is
-// below 500 bytes. So warnings leave it below 3 KB.
+// Proxies and clients have small buffers for the head of an answer: nginx 4 KB, and Python takes 100 headers. Without warnings
+// the head is below 500 bytes. So warnings leave it below 3 KB.
 const (
 	longestWarning  = 256  // maximum size of a warning's text in runes, as of kube-apiserver
 	largestWarnings = 2400 // maximum size of all warnings but the last one in bytes
@@ -30,7 +30,8 @@ func warn(w http.ResponseWriter, q *request, missing []string) {
 	for i, m := range missing {
 		value := warning("the answer may lack something: " + plain.Lines(m))
 		if size += len("Warning: \r\n") + len(value); size > largestWarnings {
-			w.Header().Add("Warning", fmt.Sprintf(`299 - "the answer may lack something: %d more reasons have no room here"`, len(missing)-i))
+			w.Header().Add("Warning", fmt.Sprintf(`299 - "the answer may lack something: %d more reasons have no room here"`,
+				len(missing)-i))
 			return
 		}
 		w.Header().Add("Warning", value)
@@ -45,7 +46,8 @@ func warning(text string) string {
 	return "299 - " + strconv.Quote(string(runes))
 }
 
-// namedFirst returns reasons in their order, but first those that name the request's object, and then those that name its namespace.
+// namedFirst returns reasons in their order, but first those that name the request's object, and then those that name its
+// namespace.
 func (q *request) namedFirst(missing []string) []string {
 	rank := func(m string) int {
 		switch {

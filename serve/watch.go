@@ -44,8 +44,8 @@ type watcher struct {
 	hashes   *hashes
 }
 
-// watch answers with the changes after a version, past and future ones. A watch of a moment gets only bookmarks, since a moment does
-// not change.
+// watch answers with the changes after a version, past and future ones. A watch of a moment gets only bookmarks, since a moment
+// does not change.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q *request, resource *served, v *view) error {
 	matches, err := q.matcher(resource)
 	if err != nil {
@@ -283,7 +283,8 @@ func withVersion(body []byte, v change.ResourceVersion) []byte {
 
 // object returns an image of a change, or nil if the selectors do not select it.
 func (w *watcher) object(l *sinks.Logged, body []byte) *query.Object {
-	o := &query.Object{Resource: w.resource.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
+	o := &query.Object{Resource: w.resource.ID(), Namespace: l.Namespace, Name: l.Name, UID: l.UID,
+		ResourceVersion: l.ResourceVersion, Logged: l.Logged, Body: body}
 	w.resource.rename(o)
 	if body == nil || w.matches != nil && !w.matches(o) {
 		return nil

@@ -14,10 +14,13 @@ import (
 	"kubecdc/internal/web"
 )
 
-// bySocket answers a watch by a WebSocket, as a browser asks for it. Each event is a text frame. What the client sends is not used.
+// bySocket answers a watch by a WebSocket, as a browser asks for it. Each event is a text frame. What the client sends is not
+// used.
 func (w *watcher) bySocket(ctx context.Context, r *http.Request) error {
-	if w.access != nil && !web.SendsItsToken(r) && !sameOrigin(r) { // a browser adds a password that it knows to the request of any page
-		return apierrors.NewForbidden(schema.GroupResource{Resource: w.q.plural}, "", errors.New("a page of another origin must send a token"))
+	// a browser adds a password that it knows to the request of any page
+	if w.access != nil && !web.SendsItsToken(r) && !sameOrigin(r) {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: w.q.plural}, "",
+			errors.New("a page of another origin must send a token"))
 	}
 	server := websocket.Server{Handshake: func(c *websocket.Config, r *http.Request) (err error) {
 		if c.Origin, err = websocket.Origin(c, r); err == nil && c.Origin == nil {

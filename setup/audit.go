@@ -21,7 +21,8 @@ func AuditIntake(c *config.Config, count func(audit.Tally)) (*audit.Intake, erro
 		return nil, err
 	}
 	p := audit.Parser{All: bool(a.All), Extra: a.Extra, Wanted: func(resource, namespace string) bool {
-		return discovery.Selects(resources, resource) && (len(c.Source.Namespaces) == 0 || slices.Contains(c.Source.Namespaces, namespace))
+		return discovery.Selects(resources, resource) &&
+			(len(c.Source.Namespaces) == 0 || slices.Contains(c.Source.Namespaces, namespace))
 	}}
 	if a.Path != "" {
 		p.Path = strings.Split(a.Path, ".")

@@ -54,8 +54,9 @@ func (t *Cluster) Identify(ctx context.Context, start *dependency.Steps) (err er
 		return err
 	}
 	var id change.ClusterIdentity
-	step := dependency.Step{Awaited: "the API server to say which cluster it is", Dependency: dependency.APIServer, Address: t.Server.Host(),
-		Limit: RequestLimit, Before: t.Before()}
+	step := dependency.Step{Awaited: "the API server to say which cluster it is", Dependency: dependency.APIServer,
+		Address: t.Server.Host(),
+		Limit:   RequestLimit, Before: t.Before()}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		id, err = t.Server.Identify(ctx)
 		return err
@@ -83,9 +84,11 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 
 // Bind verifies that the checkpoint belongs to this cluster, or binds a new checkpoint to it. It fails with
 // *checkpoint.OtherClusterError if the checkpoint belongs to another cluster.
-func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
+func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store checkpoint.Pins, where string,
+	log *slog.Logger) error {
 	var b checkpoint.Binding
-	step := dependency.Step{Awaited: "the checkpoint to say which cluster it is of", Dependency: dependency.Checkpoint, Address: where, Limit: RequestLimit}
+	step := dependency.Step{Awaited: "the checkpoint to say which cluster it is of", Dependency: dependency.Checkpoint,
+		Address: where, Limit: RequestLimit}
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		b, err = store.Bind(ctx, t.Cluster, t.Identity)
 		return err
@@ -97,9 +100,11 @@ func (t *Cluster) Bind(ctx context.Context, start *dependency.Steps, store check
 	switch {
 	case t.Binding.UIDHidden():
 		log.Warn("the right to read namespace kube-system was lost: the cluster is known again by its CA alone, and a new CA "+
-			"would make it another one; grant get on namespace kube-system again", "uid", t.Binding.Known.UID, "answer", t.Identity.Hidden)
+			"would make it another one; grant get on namespace kube-system again", "uid", t.Binding.Known.UID, "answer",
+			t.Identity.Hidden)
 	case t.Identity.UID == "":
-		log.Warn("the cluster is known by its CA alone, since namespace kube-system can't be read; a new CA would make it another "+
+		log.Warn("the cluster is known by its CA alone, since namespace kube-system can't be read; a new CA would make it "+
+			"another "+
 			"one; grant get on namespace kube-system", "answer", t.Identity.Hidden)
 	}
 	return nil

@@ -93,7 +93,8 @@ func (e *embedded) Select(ctx context.Context, slot int, w checkpoint.Window) ([
 	batches, err := e.Memory.Batches(ctx, slot, w.Since, w.Until, w.Batch, w.Limit)
 	all := make([]checkpoint.Checkpoint, len(batches))
 	for i, b := range batches {
-		all[i] = checkpoint.Checkpoint{Slot: slot, Epoch: b.Epoch, Seq: b.Seq, Time: b.Written, Positions: b.Positions, Offsets: change.Offsets{}}
+		all[i] = checkpoint.Checkpoint{Slot: slot, Epoch: b.Epoch, Seq: b.Seq, Time: b.Written, Positions: b.Positions,
+			Offsets: change.Offsets{}}
 	}
 	return all, err
 }

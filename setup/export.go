@@ -38,7 +38,8 @@ func ExportConfig(c *config.Config) (plan.Config, error) {
 	cache, commit := checkpointMemory(c, SinkOf(c).Kind)
 	return plan.Config{
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
-		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full" || SinkOf(c).Deltas,
+		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full" ||
+			SinkOf(c).Deltas,
 		SnapshotTopics: SinkOf(c).SnapshotTopics, TellsWhenRead: SinkOf(c).Deltas,
 		Slots: c.Slots.Count, Owner: Owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: batching.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,

@@ -28,13 +28,15 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	k := &c.Kafka
 	settings := kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster,
-		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout, Protocol2: k.Protocol == 2,
+		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
+		TransactionTimeout: k.TransactionTimeout, Protocol2: k.Protocol == 2,
 		Expiring: k.Expiring == "accept",
 		History:  time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile, AWSRegion: k.AWSRegion,
-			OAuth: kafka.OAuth{TokenFile: k.OAuthTokenFile, TokenURL: k.OAuthTokenURL, ClientID: k.OAuthClientID, SecretFile: k.OAuthSecretFile,
-				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
+			OAuth: kafka.OAuth{TokenFile: k.OAuthTokenFile, TokenURL: k.OAuthTokenURL, ClientID: k.OAuthClientID,
+				SecretFile: k.OAuthSecretFile,
+				Scope:      k.OAuthScope, CAFile: k.OAuthCA}},
 	}
 	settings.SASL.OAuth.Extensions, _ = k.Extensions() // config has checked them
 	settings.Audit = c.Audit.Enabled()
@@ -44,7 +46,8 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	}
 	r := &c.Registry
 	settings.Registry.URLs, settings.Registry.TLS = r.URLs, r.TLSConfig
-	settings.Registry.Username, settings.Registry.Password, settings.Registry.PasswordFile = r.Username, r.Password.Reveal(), r.PasswordFile
+	settings.Registry.Username, settings.Registry.Password, settings.Registry.PasswordFile =
+		r.Username, r.Password.Reveal(), r.PasswordFile
 	return settings
 }
 

@@ -23,8 +23,8 @@ const (
 	measureLimit = 5 * time.Second
 )
 
-// Get returns the size as last measured, or nil if it is not known. After a minute it measures again. Only the call that begins this waits,
-// until it has the size or ctx ends.
+// Get returns the size as last measured, or nil if it is not known. After a minute it measures again. Only the call that begins
+// this waits, until it has the size or ctx ends.
 func (l *LogSize) Get(ctx context.Context) *change.LogSize {
 	now := time.Now()
 	began := l.began.Load()

@@ -34,7 +34,8 @@ func openStore(
 	if err != nil {
 		return nil, "", err
 	}
-	step := dependency.Step{Awaited: "the checkpoint", Dependency: dependency.Checkpoint, Address: c.Checkpoint.Location.String(), Limit: OpenLimit}
+	step := dependency.Step{Awaited: "the checkpoint", Dependency: dependency.Checkpoint, Address: c.Checkpoint.Location.String(),
+		Limit: OpenLimit}
 	if path != "" {
 		step.Address, step.Limit = "sqlite:"+path, 0 // taking over the checkpoint of an older release may take long
 	}
@@ -63,7 +64,8 @@ type fileStore interface {
 // inFile opens the checkpoint in a file, where the log may be too. For an exporter, the settings say whether the log is in the
 // file. For a command, the file itself shows it.
 func inFile(
-	ctx context.Context, c *config.Config, cluster, path string, open func(ctx context.Context, path string) (*sqlite.Store, error),
+	ctx context.Context, c *config.Config, cluster, path string,
+	open func(ctx context.Context, path string) (*sqlite.Store, error),
 ) (fileStore, error) {
 	store, err := open(ctx, path)
 	if err != nil {

@@ -81,12 +81,13 @@ func Mirrors(ctx context.Context, c *config.Config) (all []EmbeddedLog, err erro
 // choosesLog reports whether the cluster is only named by a kubeconfig's context, and its log is embedded and in its default
 // place.
 func (t *Cluster) choosesLog(c *config.Config) bool {
-	return c.Source.Cluster == "" && t.Cluster != "" && t.Origin != config.FromPod && SinkOf(c).InCheckpoint && c.Checkpoint.Location.Reveal() == ""
+	return c.Source.Cluster == "" && t.Cluster != "" && t.Origin != config.FromPod && SinkOf(c).InCheckpoint &&
+		c.Checkpoint.Location.Reveal() == ""
 }
 
-// ChooseLog names the cluster like its embedded log, which another context may have named. If only other clusters have logs of its name,
-// the cluster gets a new name. It returns these other logs. It does nothing in a Pod, or before the cluster is identified. It also does
-// nothing if the settings name the cluster or the checkpoint, or if the log is not embedded.
+// ChooseLog names the cluster like its embedded log, which another context may have named. If only other clusters have logs of
+// its name, the cluster gets a new name. It returns these other logs. It does nothing in a Pod, or before the cluster is
+// identified. It also does nothing if the settings name the cluster or the checkpoint, or if the log is not embedded.
 func (t *Cluster) ChooseLog(ctx context.Context, c *config.Config) (others []EmbeddedLog, err error) {
 	if !t.choosesLog(c) || t.Identity.UID == "" {
 		return nil, nil
@@ -169,7 +170,8 @@ func (t *Cluster) chooseToRead(all []EmbeddedLog, identified bool) (message stri
 		return "", nil
 	}
 	if t.Cluster = logs[0].Cluster; len(logs) > 1 {
-		message = fmt.Sprintf("the cluster can't be reached: this is from the newest of %d logs of its name, of cluster %s (exporter logs lists them)",
+		message = fmt.Sprintf("the cluster can't be reached: this is from the newest of %d logs of its name, of cluster %s "+
+			"(exporter logs lists them)",
 			len(logs), t.Cluster)
 	}
 	return message, nil
@@ -184,7 +186,8 @@ type NoLogError struct {
 func (e *NoLogError) Error() string {
 	text := "there is no log of cluster " + e.Cluster + " yet: start exporter run"
 	for _, l := range e.Others {
-		text += "\nanother cluster of that name has one, last written at " + l.Changed.Format(time.DateTime) + ": --cluster " + l.Cluster + " asks it"
+		text += "\nanother cluster of that name has one, last written at " + l.Changed.Format(time.DateTime) + ": --cluster " +
+			l.Cluster + " asks it"
 	}
 	return text
 }

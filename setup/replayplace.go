@@ -36,7 +36,8 @@ func (p *ReplayPlace) Check() error {
 		}
 	}
 	if named != 1 {
-		return fault.Usagef("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres, --to-sqlite or --to-stdout")
+		return fault.Usagef("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres, " +
+			"--to-sqlite or --to-stdout")
 	}
 	return nil
 }

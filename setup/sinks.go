@@ -80,7 +80,8 @@ type SinkHelp struct {
 }
 
 // OpenSink opens the sink that the settings name, as a step of a start.
-func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cluster *Cluster,
+	help SinkHelp) (sinks.Sink, error) {
 	step := dependency.Step{Awaited: "the sink", Dependency: dependency.Sink, Address: SinkAddress(c), Limit: OpenLimit}
 	var sink sinks.Sink
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
@@ -94,7 +95,8 @@ func OpenSink(ctx context.Context, start *dependency.Steps, c *config.Config, cl
 }
 
 func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	o := stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}, Show: help.Show}
+	o := stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster},
+		Show: help.Show}
 	if help.Show.Screen != nil {
 		o.Out, o.Format = help.Show.Screen, stdout.Text
 	}
@@ -110,7 +112,8 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 	}
 	cache, _ := checkpointMemory(c, sqlite.Kind)
 	sink, err := sqlite.New(ctx, store.File(), sqlite.Config{Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
-		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory), MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log,
+		ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.SQLiteHistory),
+		MaxSize: int64(c.Sink.SQLiteMaxSize), Logger: help.Log,
 		BodyCacheBytes: int(cache)})
 	if err != nil || help.Show.Screen == nil {
 		return sink, err
@@ -119,8 +122,9 @@ func openSQLite(ctx context.Context, c *config.Config, cluster *Cluster, help Si
 }
 
 // errTwoPlaces says that the log would be in another place than the checkpoint.
-var errTwoPlaces = &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CHECKPOINT", What: "a database, and KUBECDC_SINK is sqlite, " +
-	"which keeps log and checkpoint in one file", Fix: "set it to sqlite:PATH, or KUBECDC_SINK to kafka or postgres"}}}
+var errTwoPlaces = &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CHECKPOINT",
+	What: "a database, and KUBECDC_SINK is sqlite, " +
+		"which keeps log and checkpoint in one file", Fix: "set it to sqlite:PATH, or KUBECDC_SINK to kafka or postgres"}}}
 
 func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {
 	path, err := c.SQLitePath(cluster)
@@ -132,7 +136,8 @@ func readSQLite(ctx context.Context, c *config.Config, cluster string) (sinks.Re
 	}
 	reader, err := readFile(ctx, path, cluster)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w (there is no file %s), or set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them", &NoLogError{Cluster: cluster}, path)
+		return nil, fmt.Errorf("%w (there is no file %s), or set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them",
+			&NoLogError{Cluster: cluster}, path)
 	}
 	if err != nil {
 		return nil, err
@@ -155,16 +160,20 @@ func readFile(ctx context.Context, path, cluster string) (*sqlite.Reader, error)
 }
 
 func openPostgres(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
-		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.Log, Later: help.Spooled})
+	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile,
+		Cluster:    cluster.Cluster,
+		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History),
+		Logger: help.Log, Later: help.Spooled})
 }
 
 func postgresDatabase(c *config.Config) pgdb.Options {
-	return pgdb.Options{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Setting: "KUBECDC_SINK_POSTGRES", ReadOnly: true}
+	return pgdb.Options{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Setting: "KUBECDC_SINK_POSTGRES",
+		ReadOnly: true}
 }
 
 func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error) {
-	return postgres.OpenReader(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster})
+	return postgres.OpenReader(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile,
+		Cluster: cluster})
 }
 
 // SinkAddress returns the address of the sink's server, without passwords.

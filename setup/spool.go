@@ -18,6 +18,7 @@ func Spools(c *config.Config, cluster *Cluster, log *slog.Logger) *spool.Folder 
 		return nil
 	}
 	cache, _ := checkpointMemory(c, SinkOf(c).Kind)
-	return &spool.Folder{Path: path, MaxBytes: int64(c.Sink.SpoolSize) / int64(c.Slots.Count), Cluster: cluster.Cluster, ClusterUID: cluster.Binding.ID,
+	return &spool.Folder{Path: path, MaxBytes: int64(c.Sink.SpoolSize) / int64(c.Slots.Count), Cluster: cluster.Cluster,
+		ClusterUID: cluster.Binding.ID,
 		ClusterIDs: cluster.Binding.Known.IDs(), CacheBytes: int(cache), Logger: log}
 }

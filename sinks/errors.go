@@ -38,11 +38,15 @@ type OtherClusterError struct {
 func (e *OtherClusterError) Error() string {
 	const ca = "ca-sha256:"
 	if strings.HasPrefix(e.Found, ca) && !strings.HasPrefix(e.Stored, ca) {
-		return fmt.Sprintf("%s has the log of the cluster named %q with uid %s, and nobody can tell whether this is it: this API server "+
-			"is known by its CA alone (%s), and the checkpoint does not know the uid: grant get on namespace kube-system (again), or, if it "+
-			"is another cluster, set KUBECDC_CLUSTER to a name of its own; nothing was written", e.Log, e.Cluster, e.Stored, e.Found)
+		return fmt.Sprintf("%s has the log of the cluster named %q with uid %s, and nobody can tell whether this is it: this "+
+			"API server "+
+			"is known by its CA alone (%s), and the checkpoint does not know the uid: grant get on namespace kube-system "+
+			"(again), or, if it "+
+			"is another cluster, set KUBECDC_CLUSTER to a name of its own; nothing was written", e.Log, e.Cluster, e.Stored,
+			e.Found)
 	}
-	return fmt.Sprintf("%s has the log of another cluster named %q, with uid %s, and this API server's is %s: set KUBECDC_CLUSTER "+
+	return fmt.Sprintf("%s has the log of another cluster named %q, with uid %s, and this API server's is %s: set "+
+		"KUBECDC_CLUSTER "+
 		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
 }
 
@@ -55,8 +59,10 @@ type OtherEncodingError struct {
 }
 
 func (e *OtherEncodingError) Error() string {
-	return fmt.Sprintf("%s has records of the encoding %s, and KUBECDC_ENCODING is %s, which has other keys: a compacted topic would "+
-		"keep objects under their former keys for ever: set KUBECDC_ENCODING=%[2]s, or begin another log: set %[4]s to another place, "+
+	return fmt.Sprintf("%s has records of the encoding %s, and KUBECDC_ENCODING is %s, which has other keys: a compacted "+
+		"topic would "+
+		"keep objects under their former keys for ever: set KUBECDC_ENCODING=%[2]s, or begin another log: set %[4]s to another "+
+		"place, "+
 		"and KUBECDC_CHECKPOINT too; nothing was written", e.Log, e.Stored, e.Found, e.Setting)
 }
 

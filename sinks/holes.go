@@ -57,8 +57,8 @@ func (h *Hole) from(stream change.StreamID) change.ResourceVersion {
 // Moves visits positions to which batches have moved streams, in the order of the log.
 type Moves func(visit func(change.StreamID, change.ResourceVersion)) error
 
-// Unexplained returns the hole, or nil if it is explained. before has the positions up to the hole, and after those from its end on.
-// records visits the records of gaps and of streams' beginnings from its end on.
+// Unexplained returns the hole, or nil if it is explained. before has the positions up to the hole, and after those from its end
+// on. records visits the records of gaps and of streams' beginnings from its end on.
 func (h *Hole) Unexplained(before, after Moves, records func(visit func(record []byte) error) error) (*Hole, error) {
 	h.Before = map[change.StreamID]change.ResourceVersion{}
 	err := before(func(s change.StreamID, v change.ResourceVersion) { h.Before[s] = v })
@@ -90,8 +90,8 @@ func (h *Hole) Moved(s change.StreamID, v change.ResourceVersion) {
 	}
 }
 
-// Explain forgets the streams whose hole a control record explains. The record of a loss explains a hole, too, and so does a stream's
-// beginning after the hole. Explain reports whether no stream is left.
+// Explain forgets the streams whose hole a control record explains. The record of a loss explains a hole, too, and so does a
+// stream's beginning after the hole. Explain reports whether no stream is left.
 func (h *Hole) Explain(c *change.Control) (explained bool) {
 	if _, known := h.Before[c.Stream]; c.Type == change.ControlSnapshotBegin && !known {
 		delete(h.After, c.Stream)
@@ -104,14 +104,14 @@ func (h *Hole) Explain(c *change.Control) (explained bool) {
 	return len(h.Records()) == 0
 }
 
-// HoleSearch is how far the log of each slot was searched for holes: its new batches, and again a part of all batches. P is a place
-// in the log of a slot. It is safe for concurrent use by different slots.
+// HoleSearch is how far the log of each slot was searched for holes: its new batches, and again a part of all batches. P is a
+// place in the log of a slot. It is safe for concurrent use by different slots.
 type HoleSearch[P comparable] struct{ slots sync.Map }
 
 type holeSearch[P comparable] struct{ fresh, again P }
 
-// Search searches no longer than HoleTime. find searches after a place until a time, in new batches or again in all. It returns how far
-// it came.
+// Search searches no longer than HoleTime. find searches after a place until a time, in new batches or again in all. It returns
+// how far it came.
 func (s *HoleSearch[P]) Search(slot int, find func(after P, again bool, until time.Time) (P, *Hole, error)) (h *Hole, err error) {
 	known, _ := s.slots.LoadOrStore(slot, new(holeSearch[P]))
 	x, until := known.(*holeSearch[P]), time.Now().Add(HoleTime)

@@ -107,8 +107,8 @@ type LostTailError struct {
 	Offsets change.Offsets
 }
 
-// LostBeforeSpool returns the loss of those streams whose last gap record of a loss still awaits a spool (change.LostBeforeSpool), or
-// nil if there are none.
+// LostBeforeSpool returns the loss of those streams whose last gap record of a loss still awaits a spool
+// (change.LostBeforeSpool), or nil if there are none.
 func LostBeforeSpool(last map[change.StreamID]*change.Gap) *LostTailError {
 	maps.DeleteFunc(last, func(_ change.StreamID, g *change.Gap) bool { return !g.AwaitsSpool() })
 	if len(last) == 0 {

@@ -27,8 +27,8 @@ type Point struct {
 	Logged time.Time
 }
 
-// Has reports whether a change was logged before the point. It compares times if the place leaves out the change's slot, or if its
-// batch was pruned.
+// Has reports whether a change was logged before the point. It compares times if the place leaves out the change's slot, or if
+// its batch was pruned.
 func (p *Point) Has(l *Logged) bool {
 	if has, known := p.Place.Has(l.Slot, l.Batch); known && l.Batch != 0 {
 		return has

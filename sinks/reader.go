@@ -30,7 +30,8 @@ type Reader interface {
 	CutAt(ctx context.Context, logged time.Time) (Cut, error)
 	// Retained returns what the log still has of some of its resources, or of all if resources is empty.
 	Retained(ctx context.Context, resources []string) (map[string]Retained, error)
-	// FindsObjects reports whether a query may have Keys, and each Each. If not, Changes returns errors.ErrUnsupported at once for these.
+	// FindsObjects reports whether a query may have Keys, and each Each. If not, Changes returns errors.ErrUnsupported at once
+	// for these.
 	FindsObjects() bool
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log, others in any order.
 	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
@@ -64,7 +65,8 @@ type Retained struct {
 
 // Unrecorded returns the text of Lost for a loss.
 func Unrecorded(format string, args ...any) string {
-	return fmt.Sprintf(format, args...) + ", and no gap record says so: a running exporter finds that out at its start or with the next " +
+	return fmt.Sprintf(format, args...) + ", and no gap record says so: a running exporter finds that out at its start or with " +
+		"the next " +
 		"proof, writes the gap record, and writes again what lives"
 }
 
@@ -77,7 +79,8 @@ type Cut struct {
 	Offsets change.Offsets
 }
 
-// Has reports whether a change is before the cut. A pruned batch is before each cut, so a cut before Retained.Since has later states.
+// Has reports whether a change is before the cut. A pruned batch is before each cut, so a cut before Retained.Since has later
+// states.
 func (c *Cut) Has(l *Logged) bool {
 	if l.Batch == 0 {
 		return true
@@ -115,8 +118,8 @@ type Each int
 const (
 	All Each = iota
 	// Last is the last change up to Query.To, or more, with After as the only image. Deletions are included only if no event has
-	// reported them: inferred ones, and deletions of a gap. If retention has removed an object's last change, it is the first change after
-	// Query.To, with Before.
+	// reported them: inferred ones, and deletions of a gap. If retention has removed an object's last change, it is the first
+	// change after Query.To, with Before.
 	Last
 	// Rest has the changes of each name after Query.After, in their order, up to the first change that is not wanted. Wanted is
 	// called right before visit, or several times before it.
@@ -133,7 +136,8 @@ type Keys struct {
 
 // Selects reports whether a change has the namespace and the name, and is wanted.
 func (q *Query) Selects(l *Logged) bool {
-	return (q.Namespace == "" || q.Namespace == l.Namespace) && (q.Name == "" || q.Name == l.Name) && (q.Wanted == nil || q.Wanted(l))
+	return (q.Namespace == "" || q.Namespace == l.Namespace) && (q.Name == "" || q.Name == l.Name) &&
+		(q.Wanted == nil || q.Wanted(l))
 }
 
 // Spans reports whether a change is between After and To.
@@ -164,7 +168,8 @@ type Logged struct {
 // Clone returns a copy that remains valid. Its bytes are one allocation.
 func (l *Logged) Clone() Logged {
 	c := *l
-	all := [...]*[]byte{&c.Before, &c.After, &c.Provenance.Managers, &c.Provenance.Fields, &c.Key, &c.Value, &c.JSONKey, &c.JSONValue}
+	all := [...]*[]byte{&c.Before, &c.After, &c.Provenance.Managers, &c.Provenance.Fields, &c.Key, &c.Value, &c.JSONKey,
+		&c.JSONValue}
 	size := 0
 	for _, b := range all {
 		size += len(*b)

@@ -12,8 +12,8 @@ const ResourcesPath = "resources"
 type SchemaLog interface {
 	// SchemaHashes returns the hash of the last schema of each path.
 	SchemaHashes(ctx context.Context) (map[string]string, error)
-	// WriteSchema makes a schema durable. It writes nothing if the last one of the path has the same hash. A schema always comes after the
-	// last one, whatever the clock says.
+	// WriteSchema makes a schema durable. It writes nothing if the last one of the path has the same hash. A schema always comes
+	// after the last one, whatever the clock says.
 	WriteSchema(ctx context.Context, s *Schema) error
 }
 
@@ -24,8 +24,8 @@ type SchemaReader interface {
 	Schema(ctx context.Context, path string, moment time.Time) (document []byte, err error)
 }
 
-// Schema is an API server's OpenAPI v3 document of a version of a group. Or it is the list of the resources that an exporter selects, in JSON
-// (change.APIResource).
+// Schema is an API server's OpenAPI v3 document of a version of a group. Or it is the list of the resources that an exporter
+// selects, in JSON (change.APIResource).
 type Schema struct {
 	Path     string // apis/apps/v1, or ResourcesPath
 	Hash     string // differs if the document does

@@ -11,8 +11,8 @@ import (
 	"kubecdc/internal/dependency"
 )
 
-// One cause can affect many streams: if the API server is gone, each stream's request fails. So streams whose errors have one public
-// form (fault.Public) are one problem. A server's own problem comes before the streams' problems with it.
+// One cause can affect many streams: if the API server is gone, each stream's request fails. So streams whose errors have one
+// public form (fault.Public) are one problem. A server's own problem comes before the streams' problems with it.
 
 // mostNames is how many streams a problem names.
 const mostNames = 5
@@ -118,20 +118,26 @@ var advices = map[string]advice{
 	spools:        {"restore the sink: it gets what the spool has, in order", "docs/operations.md#spooling"},
 	live.DiskFull: {"make room on the disk: it goes on by itself", "docs/operations.md#the-file"},
 
-	string(change.StatePaused):      {"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"},
-	live.Differs:                    {"exporter verify RESOURCE names the objects, --repair corrects them", "docs/monitoring.md#kubecdcprooffailed"},
-	incompleteGap:                   {"the state of the objects is right; the gap record says what is missing", "docs/monitoring.md#kubecdcincompletegap"},
-	notConfirmed:                    {"check the state of the streams and the speed of the sink", "docs/monitoring.md#kubecdcstreamnotconfirmed"},
+	string(change.StatePaused): {"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"},
+	live.Differs: {"exporter verify RESOURCE names the objects, --repair corrects them",
+		"docs/monitoring.md#kubecdcprooffailed"},
+	incompleteGap: {"the state of the objects is right; the gap record says what is missing",
+		"docs/monitoring.md#kubecdcincompletegap"},
+	notConfirmed: {"check the state of the streams and the speed of the sink",
+		"docs/monitoring.md#kubecdcstreamnotconfirmed"},
 	withoutOwner:                    {"read /readyz of the replicas", "docs/monitoring.md#kubecdcslotwithoutowner"},
 	unrecorded:                      {"ask its owner (--url)", "docs/monitoring.md#what-counts-as-wrong"},
 	string(change.StateUnsupported): {"leave the resource out of KUBECDC_RESOURCES", "docs/monitoring.md#kubecdcstreamrefused"},
 
-	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
+	dependency.APIServer: {"check that the API server runs and can be reached from here; what changes meanwhile is read " +
+		"afterwards", "docs/operations.md#the-cluster"},
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", ""}, // Options.SinkPage
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database or file", "docs/operations.md#the-checkpoint"},
-	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
-	live.Selection:        {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
-	"slots":               {"start an exporter", "docs/operations.md#the-start"},
+	"start": {"start or reach the server that is named; the exporter goes on by itself",
+		"docs/operations.md#the-start"},
+	live.Selection: {"repair the API server that is named, or leave it out of KUBECDC_RESOURCES; what is there is " +
+		"exported meanwhile", "docs/monitoring.md#what-counts-as-wrong"},
+	"slots": {"start an exporter", "docs/operations.md#the-start"},
 
 	"403":    {"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"},
 	"401":    {"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"},
@@ -156,7 +162,8 @@ const mostPast = 5
 func (m *maker) addPast(all []live.Past) {
 	var groups byCause
 	for _, p := range all {
-		groups.add(Problem{Component: p.Component, Problem: m.hidden(p.Problem, p.Stream), Until: p.Until.UTC(), Stream: p.Stream})
+		groups.add(Problem{Component: p.Component, Problem: m.hidden(p.Problem, p.Stream), Until: p.Until.UTC(),
+			Stream: p.Stream})
 	}
 	slices.SortStableFunc(groups, func(a, b *Problem) int { return b.Until.Compare(a.Until) })
 	for _, p := range groups[:min(len(groups), mostPast)] {

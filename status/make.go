@@ -109,8 +109,9 @@ func (m *maker) stream(id change.StreamID) *Stream {
 	s := m.streams[id]
 	if s == nil {
 		parsed := change.ParseStream(id)
-		s = &Stream{id: id, Resource: parsed.Resource.ID(), Namespace: parsed.Namespace, Selectors: parsed.LabelSelector+parsed.FieldSelector != "",
-			State: change.StateListing}
+		s = &Stream{id: id, Resource: parsed.Resource.ID(), Namespace: parsed.Namespace,
+			Selectors: parsed.LabelSelector+parsed.FieldSelector != "",
+			State:     change.StateListing}
 		m.streams[id] = s
 	}
 	return s
@@ -141,7 +142,8 @@ func (m *maker) addStored(stored *Stored) {
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
 			s.State, s.StateSince = change.StatePaused, m.localTime(g.Answered)
-			m.blame(s, live.Problem{Text: fmt.Sprintf("paused by signal %d", g.ID), Cause: "paused by a signal", Code: string(s.State), Since: s.StateSince})
+			m.blame(s, live.Problem{Text: fmt.Sprintf("paused by signal %d", g.ID), Cause: "paused by a signal",
+				Code: string(s.State), Since: s.StateSince})
 		}
 	}
 	for _, o := range stored.Owners {
@@ -162,11 +164,13 @@ func (m *maker) confirm(s *Stream, p change.Position) {
 
 func (m *maker) addProcess(p *live.Snapshot) {
 	report := ReportOf(p)
-	m.status.Process = &Process{Name: p.Replica.Self, Version: m.Version, Started: p.Started, Ready: report.Ready, Standby: report.Standby,
+	m.status.Process = &Process{Name: p.Replica.Self, Version: m.Version, Started: p.Started, Ready: report.Ready,
+		Standby:  report.Standby,
 		Replicas: p.Replica.Replicas}
 	for _, name := range slices.Sorted(maps.Keys(p.Servers)) {
 		v := p.Servers[name]
-		m.status.Servers = append(m.status.Servers, Server{Name: name, Address: m.Addresses[name], Up: v.Up, Since: v.Since.UTC()})
+		m.status.Servers = append(m.status.Servers,
+			Server{Name: name, Address: m.Addresses[name], Up: v.Up, Since: v.Since.UTC()})
 	}
 	for id, v := range p.Streams {
 		if v.Added {
@@ -235,7 +239,8 @@ func (m *maker) judge() {
 	}
 	if len(m.status.Slots) == 0 && m.status.Process == nil {
 		m.status.Problems = append(m.status.Problems, Problem{Component: "slots", Problem: live.Problem{
-			Text: "nobody has ever owned one, so nothing is exported: /readyz and the log of exporter run say what its start waits for"}})
+			Text: "nobody has ever owned one, so nothing is exported: /readyz and the log of exporter run say what its start " +
+				"waits for"}})
 	}
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
@@ -276,7 +281,8 @@ func (m *maker) slotProblem(s *Slot) *Problem {
 		return nil
 	case s.Held:
 		p.Code = unrecorded
-		p.Text = "the checkpoint does not say which streams it has: " + s.Owner + " has not come so far, or is of an earlier release"
+		p.Text = "the checkpoint does not say which streams it has: " + s.Owner +
+			" has not come so far, or is of an earlier release"
 	case s.Owner != "":
 		p.Text += ": the lease of " + s.Owner + " has ended"
 	}
@@ -295,15 +301,18 @@ func (m *maker) judgeStream(s *Stream) {
 	switch gap := s.Gap; {
 	case s.Problem != "" || s.State == change.StateDeselected:
 	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
-		m.blame(s, live.Problem{Text: fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
-			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), Cause: live.Differs, Code: live.Differs, Since: s.Proof.Time})
+		m.blame(s, live.Problem{Text: fmt.Sprintf("%d of its objects in the log differ from the API server's at "+
+			"resourceVersion %s "+
+			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), Cause: live.Differs, Code: live.Differs,
+			Since: s.Proof.Time})
 	case s.Position == "" && !m.reported[s.id]:
 		m.blame(s, live.Problem{Text: "its first list is not complete"})
 	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
 		m.blame(s, live.Problem{Text: "not confirmed to be complete beyond resourceVersion " + string(s.Position),
 			Cause: "not confirmed to be complete", Code: notConfirmed, Since: s.Confirmed})
 	case gap != nil && !gap.Complete && m.Now.Sub(gap.Time) < recent:
-		m.blame(s, live.Problem{Text: fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason),
+		m.blame(s, live.Problem{Text: fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From,
+			gap.To, gap.Reason),
 			Cause: "changes may be missing: " + gap.Reason, Code: incompleteGap, Since: gap.Time})
 	}
 }

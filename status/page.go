@@ -56,7 +56,8 @@ func (s *Status) writePage(w io.Writer) error {
 		h.Body(
 			h.A(h.Class("skip"), h.Href("#streams"), g.Text("Skip to the streams")),
 			h.Header(
-				h.P(h.Class("name"), h.Strong(g.Text("kubecdc")), g.Text(" exporter "), h.Span(h.Class("cluster"), g.Text(s.Cluster))),
+				h.P(h.Class("name"), h.Strong(g.Text("kubecdc")), g.Text(" exporter "),
+					h.Span(h.Class("cluster"), g.Text(s.Cluster))),
 				h.Div(h.ID("headline"), h.Role("status"), h.Aria("live", "polite"), s.headline()),
 				h.P(h.ID("now"), h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof")),
 					h.Span(h.ID("live"), h.Aria("live", "polite"))),

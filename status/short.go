@@ -28,7 +28,8 @@ func (s *Status) Short(columns int, colours *screen.Colours) (text plain.Own) {
 		if !p.Since.IsZero() {
 			since = " (for " + Age(s.Time.Sub(p.Since)) + ")"
 		}
-		text += screen.Line(1<<20, wrong, screen.Part{Text: p.Component + ": " + p.Text + since}) + "\n" // not cut off, since users need all of it
+		// not cut off, since users need all of it
+		text += screen.Line(1<<20, wrong, screen.Part{Text: p.Component + ": " + p.Text + since}) + "\n"
 		if p.Count > 1 {
 			add(screen.Part{Text: "    " + p.streamNames()})
 		}
@@ -36,11 +37,14 @@ func (s *Status) Short(columns int, colours *screen.Colours) (text plain.Own) {
 	}
 	if n := len(s.Past); n > 0 {
 		p := s.Past[0]
-		add(screen.Part{Text: fmt.Sprintf("  %d before, the last: %s: %s (until %s ago)", n, p.Component, p.Text, Age(s.Time.Sub(p.Until))), Paint: colours.Dim})
+		add(screen.Part{Text: fmt.Sprintf("  %d before, the last: %s: %s (until %s ago)", n, p.Component, p.Text,
+			Age(s.Time.Sub(p.Until))), Paint: colours.Dim})
 	}
 	for i := range s.Streams {
 		if v := &s.Streams[i]; v.Problem != "" {
-			add(wrong, screen.Part{Text: v.where()}, screen.Part{Text: fmt.Sprintf("  %s, complete up to %s, confirmed %s", v.State, dash(string(v.Position)), s.ago(v.Confirmed))})
+			add(wrong, screen.Part{Text: v.where()},
+				screen.Part{Text: fmt.Sprintf("  %s, complete up to %s, confirmed %s", v.State, dash(string(v.Position)),
+					s.ago(v.Confirmed))})
 		}
 	}
 	for _, line := range append(append([]string{s.healthyStreams()}, s.logInShort()...), s.slotsInShort(), s.serversInShort()) {
@@ -77,7 +81,8 @@ func (s *Status) healthyStreams() string {
 	if well == 0 {
 		return ""
 	}
-	return fmt.Sprintf("✓ %d streams, complete up to %s ago; changes: %s (-o wide: each)", well, Age(s.Time.Sub(oldest)), perSecond(rate))
+	return fmt.Sprintf("✓ %d streams, complete up to %s ago; changes: %s (-o wide: each)", well, Age(s.Time.Sub(oldest)),
+		perSecond(rate))
 }
 
 // logInShort describes the log's size, when it is full at the pace of the last day, and the resources that take most.

@@ -85,9 +85,10 @@ type Stream struct {
 	State      change.StreamState     `json:"state"`
 	StateSince time.Time              `json:"stateSince,omitzero"`
 	Position   change.ResourceVersion `json:"resourceVersion,omitempty"` // the log has every change up to here
-	Delivered  change.ResourceVersion `json:"delivered,omitempty"`       // with a spool, the position up to which the sink has every change
-	Confirmed  time.Time              `json:"confirmed,omitzero"`        // when the stream was last known to be complete there
-	LagSeconds *float64               `json:"lagSeconds,omitempty"`      // since Confirmed
+	// with a spool, the position up to which the sink has every change
+	Delivered  change.ResourceVersion `json:"delivered,omitempty"`
+	Confirmed  time.Time              `json:"confirmed,omitzero"`   // when the stream was last known to be complete there
+	LagSeconds *float64               `json:"lagSeconds,omitempty"` // since Confirmed
 	Rate       *float64               `json:"changesPerSecond,omitempty"`
 	Gap        *Gap                   `json:"lastGap,omitempty"`
 	Proof      *Proof                 `json:"lastProof,omitempty"`
@@ -124,7 +125,8 @@ func (s *Stream) show(c *change.Control) {
 	switch {
 	case c.Gap != nil && (s.Gap == nil || !t.Before(s.Gap.Time)):
 		g := c.Gap
-		s.Gap = &Gap{Time: t, From: g.From, To: g.To, Complete: g.Complete, Reason: plain.HideNames(hideSelectors(g.Reason, s.id)),
+		s.Gap = &Gap{Time: t, From: g.From, To: g.To, Complete: g.Complete,
+			Reason:    plain.HideNames(hideSelectors(g.Reason, s.id)),
 			Recovered: g.Recovered, Inferred: g.Inferred}
 	case c.Proof != nil && (s.Proof == nil || !t.Before(s.Proof.Time)):
 		p := c.Proof

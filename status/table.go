@@ -29,7 +29,8 @@ func (s *Status) WriteTable(t io.Writer) {
 		plain.Fprintf(t, "    %s: see %s\n", p.Help, p.See)
 	}
 	for _, p := range s.Past {
-		plain.Fprintf(t, "  past: %s: %s (for %s, until %s ago)\n", p.Component, p.Text, Age(p.Until.Sub(p.Since)), Age(s.Time.Sub(p.Until)))
+		plain.Fprintf(t, "  past: %s: %s (for %s, until %s ago)\n", p.Component, p.Text, Age(p.Until.Sub(p.Since)),
+			Age(s.Time.Sub(p.Until)))
 	}
 	if len(s.Servers) > 0 {
 		plain.Fprintf(t, "\nSERVER\tADDRESS\tSTATE\n")
@@ -53,7 +54,8 @@ func (s *Status) WriteTable(t io.Writer) {
 		if !v.Held && owner != "" {
 			owner = "nobody (last: " + owner + ")"
 		}
-		plain.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%s\n", v.Number, cmp.Or(owner, "nobody"), v.Streams, v.Epoch, v.Batch, s.ago(v.Checkpoint))
+		plain.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%s\n", v.Number, cmp.Or(owner, "nobody"), v.Streams, v.Epoch, v.Batch,
+			s.ago(v.Checkpoint))
 	}
 	plain.Fprintf(t, "\n\tRESOURCE\tNAMESPACE\tSLOT\tSTATE\tCOMPLETE UP TO\tCONFIRMED\tCHANGES\tLAST GAP\tLAST PROOF\n")
 	for i := range s.Streams {

@@ -233,7 +233,8 @@ func (s *Stream) row(columns []string) g.Node {
 	}
 	return h.Tr(h.Role("row"), h.Class(class), h.Data("search", s.searched()), g.If(s.Problem != "", h.Data("wrong", "")),
 		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(breakable(s.Resource)), h.Small(g.Text(where))),
-		cell(columns[1], mark(s.Problem == "", string(s.State)), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
+		cell(columns[1], mark(s.Problem == "", string(s.State)),
+			g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
 		cell(columns[2], position),
 		cell(columns[3], since(s.Confirmed, "")),
 		cell(columns[4], rate),
@@ -276,7 +277,8 @@ func (p *Proof) cell() g.Node {
 	case p.Result == change.ProofUnsupported:
 		return g.Group{none("not possible, "), since(p.Time, " ago")}
 	case p.Result == change.ProofEqual:
-		return g.Group{mark(true, "equal, "), since(p.Time, " ago"), h.Small(g.Textf("%s objects", humanize.Comma(int64(p.Objects))))}
+		return g.Group{mark(true, "equal, "), since(p.Time, " ago"),
+			h.Small(g.Textf("%s objects", humanize.Comma(int64(p.Objects))))}
 	}
 	return g.Group{mark(false, fmt.Sprintf("%d differ, ", p.Differences)), since(p.Time, " ago")}
 }
@@ -294,7 +296,8 @@ func (s *Status) slots() g.Node {
 			owner = mark(false, "nobody; the last one was "+v.Owner)
 		}
 		rows = append(rows, h.Tr(h.Role("row"), h.Th(h.Role("rowheader"), h.Scope("row"), g.Text(strconv.Itoa(v.Number))),
-			cell(columns[1], owner, g.If(v.Mine, h.Small(g.Text("this process")))), cell(columns[2], g.Text(strconv.Itoa(v.Streams))),
+			cell(columns[1], owner, g.If(v.Mine, h.Small(g.Text("this process")))),
+			cell(columns[2], g.Text(strconv.Itoa(v.Streams))),
 			cell(columns[3], g.Textf("%d", v.Epoch)), cell(columns[4], g.Textf("%d", v.Batch)),
 			cell(columns[5], since(v.Checkpoint, " ago"))))
 	}

@@ -22,7 +22,8 @@ type Ignored struct {
 
 // Bodies visits the objects that the API server had at a resourceVersion, in the form in which they are exported. An empty
 // version means now.
-type Bodies func(ctx context.Context, version change.ResourceVersion, visit func(key string, version change.ResourceVersion, body []byte)) error
+type Bodies func(ctx context.Context, version change.ResourceVersion,
+	visit func(key string, version change.ResourceVersion, body []byte)) error
 
 // RemoveFrom removes the differences from a result that only ignored updates made, and counts them.
 func (f *Ignored) RemoveFrom(ctx context.Context, r *Result, s *change.Stream, log sinks.Reader, live Bodies) (err error) {

@@ -19,20 +19,22 @@ func Log(r sinks.Reader, found []sinks.Each, streams []*change.Stream, hash *Has
 	p := &positions{reader: r, streams: streams}
 	for _, each := range found {
 		name := map[sinks.Each]string{sinks.Table: "table", sinks.Last: "changes"}[each]
-		copies = append(copies, Copy{name, p.position, func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
-			q := sinks.Query{Each: each, Resources: []string{s.Resource.ID()}, NoBodies: hash == nil}
-			return r.Changes(ctx, q, func(l *sinks.Logged) error {
-				if l.Op != change.Delete {
-					visit(l.Change.Key(), objectOf(l, s, hash))
-				}
-				return nil
-			})
-		}})
+		copies = append(copies, Copy{name, p.position,
+			func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
+				q := sinks.Query{Each: each, Resources: []string{s.Resource.ID()}, NoBodies: hash == nil}
+				return r.Changes(ctx, q, func(l *sinks.Logged) error {
+					if l.Op != change.Delete {
+						visit(l.Change.Key(), objectOf(l, s, hash))
+					}
+					return nil
+				})
+			}})
 	}
 	if len(copies) > 0 {
 		return copies
 	}
-	return []Copy{{"topic", p.position, func(ctx context.Context, s *change.Stream, position *Position, visit func(string, Object)) error {
+	return []Copy{{"topic", p.position, func(ctx context.Context, s *change.Stream, position *Position,
+		visit func(string, Object)) error {
 		state, err := fold(ctx, r, s, hash, position.After.Has)
 		for key, o := range state {
 			visit(key, o)

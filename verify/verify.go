@@ -109,9 +109,10 @@ type Result struct {
 	Confirmed       time.Time              `json:"confirmed,omitzero"` // when the copy was last known to be complete
 	Objects         int                    `json:"objects"`            // in the API server
 	Pending         int                    `json:"pending,omitempty"`  // changed after ResourceVersion, so not compared
-	Ignored         int                    `json:"ignored,omitempty"`  // older in the copy because of updates that the settings ignore
-	Differences     []Difference           `json:"differences"`
-	Problem         string                 `json:"problem,omitempty"` // why nothing was compared
+	// older in the copy because of updates that the settings ignore
+	Ignored     int          `json:"ignored,omitempty"`
+	Differences []Difference `json:"differences"`
+	Problem     string       `json:"problem,omitempty"` // why nothing was compared
 
 	ahead map[string]Difference // differences that are newer than ResourceVersion
 }
@@ -194,7 +195,8 @@ type comparison struct {
 }
 
 func compareOnce(ctx context.Context, live Live, copied Copy, s *change.Stream, since time.Time) (*Result, error) {
-	c := &comparison{Result: &Result{Stream: s.ID(), In: copied.Name, Differences: []Difference{}, ahead: map[string]Difference{}},
+	c := &comparison{Result: &Result{Stream: s.ID(), In: copied.Name, Differences: []Difference{},
+		ahead: map[string]Difference{}},
 		held: map[string]Object{}, isPast: true}
 	position, ok, err := copied.Position(ctx, s.ID(), since)
 	if err != nil {

@@ -69,8 +69,8 @@ func (f Form) Help() string {
 	return b.String()
 }
 
-// Parse reads a moment in one of the forms. A time is not in the future, and a duration before now is rounded to seconds, as objects'
-// times are. The end of the log may be called end too.
+// Parse reads a moment in one of the forms. A time is not in the future, and a duration before now is rounded to seconds, as
+// objects' times are. The end of the log may be called end too.
 func (f Form) Parse(text string, now time.Time) (Moment, error) {
 	if m, form, err := f.read(text, now); form == form&f {
 		return m, err
@@ -110,7 +110,8 @@ func (f Form) read(text string, now time.Time) (Moment, Form, error) {
 	if back, ok := durationOf(text); ok {
 		return Moment{Time: now.Add(-back).Truncate(time.Second), IsAgo: true}, Times, nil
 	}
-	if seconds, err := strconv.ParseFloat(strings.TrimPrefix(text, "@"), 64); err == nil && text[0] == '@' && seconds > 0 && seconds < 1e11 {
+	if seconds, err := strconv.ParseFloat(strings.TrimPrefix(text, "@"), 64); err == nil && text[0] == '@' && seconds > 0 &&
+		seconds < 1e11 {
 		return since(text, Moment{Time: time.UnixMilli(int64(seconds * 1000))}, now)
 	}
 	t, isLocal, err := parseTime(text, now)
@@ -143,7 +144,8 @@ var undated = regexp.MustCompile(`^\d\d?:`)
 // amount is a part of a duration in words, such as 1.5h or 10 minutes.
 var amount = regexp.MustCompile(`^(\d+(?:\.\d+)?) ?(s|m|h|d|w|secs?|mins?|hrs?|seconds?|minutes?|hours?|days?|weeks?)(?: |$|(\d))`)
 
-var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+var units = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour,
+	'w': 7 * 24 * time.Hour}
 
 // durationOf reads how long ago something was: 2h, -2h, 1.5h, 10min, 1 hour 30 minutes ago.
 func durationOf(text string) (ago time.Duration, ok bool) {

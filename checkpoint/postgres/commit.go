@@ -47,7 +47,8 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 // owner returns the parameters with the caller's slot and epoch.
 func (s *Store) owner(slot int, epoch int64) []pgdb.Param {
 	params := make([]pgdb.Param, 0, 20)
-	return append(params, pgdb.Int4("in_cluster", int32(s.Cluster())), pgdb.Int4("in_slot", int32(slot)), pgdb.Int8("in_epoch", epoch))
+	return append(params, pgdb.Int4("in_cluster", int32(s.Cluster())), pgdb.Int4("in_slot", int32(slot)),
+		pgdb.Int8("in_epoch", epoch))
 }
 
 // callWithRows makes the rows of the commit, and calls call with them. They are valid until call returns.

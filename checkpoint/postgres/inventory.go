@@ -19,9 +19,10 @@ func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []strin
 	if err == nil && len(keys) > 0 {
 		var key string
 		var base, delta pgtype.DriverBytes // memory of the connection, valid until the next row
-		err = pgdb.Querier{DB: s.db}.Rows(ctx, query, []any{s.Cluster(), stream, pgdb.EscapeAll(keys)}, []any{&key, &base, &delta}, func() error {
-			return visit(key, checkpoint.Body{Base: base, Delta: delta})
-		})
+		err = pgdb.Querier{DB: s.db}.Rows(ctx, query, []any{s.Cluster(), stream, pgdb.EscapeAll(keys)},
+			[]any{&key, &base, &delta}, func() error {
+				return visit(key, checkpoint.Body{Base: base, Delta: delta})
+			})
 	}
 	return s.db.Fail("read bodies of stream "+string(stream), err)
 }

@@ -15,9 +15,10 @@ import (
 
 // Leases use this machine's clock, since the file is here. All times in the tables are microseconds since 1970.
 func init() {
-	driver.MustRegisterScalarFunction("clock_timestamp", 0, func(*driver.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
-		return time.Now().UnixMicro(), nil
-	})
+	driver.MustRegisterScalarFunction("clock_timestamp", 0,
+		func(*driver.FunctionContext, []sqldriver.Value) (sqldriver.Value, error) {
+			return time.Now().UnixMicro(), nil
+		})
 }
 
 // translator turns the statements of package tables into SQLite's. A single connection needs no locks, and compares texts

@@ -46,7 +46,8 @@ func Open(ctx context.Context, path string) (*Store, error) {
 func Share(ctx context.Context, path string) (*Store, error) {
 	file, err := sqlitefile.Share(ctx, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no checkpoint file %s: set KUBECDC_CHECKPOINT, KUBECDC_CLUSTER and KUBECDC_SINK as exporter "+
+		return nil, fmt.Errorf("there is no checkpoint file %s: set KUBECDC_CHECKPOINT, KUBECDC_CLUSTER and KUBECDC_SINK as "+
+			"exporter "+
 			"run has them", path)
 	}
 	return opened(ctx, file, err)

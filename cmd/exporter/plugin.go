@@ -14,8 +14,8 @@ const (
 	pluginName    = "kubectl past"
 )
 
-// asPlugin gives the commands the plugin's name, and returns their arguments. The command kubectl gets those that begin with a moment.
-// named names the program in a text.
+// asPlugin gives the commands the plugin's name, and returns their arguments. The command kubectl gets those that begin with a
+// moment. named names the program in a text.
 func asPlugin(root *cobra.Command, args []string) (_ []string, named func(text string) string) {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: pluginName}
 	names := []string{"--help"}

@@ -60,8 +60,10 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(cli.FlagError)
 	addGroup(root, "Export:", run.New(), inspect.NewCheck(), inspect.NewStatus(), inspect.NewRBAC())
-	addGroup(root, "Ask a running exporter:", steer.NewSnapshot(), steer.NewPause(), steer.NewResume(), steer.NewForget(), steer.NewSignals())
-	addGroup(root, "Read the log:", past.NewHistory(), past.NewState(), past.NewDiff(), past.NewTail(), past.NewRestore(), inspect.NewLogs(), inspect.NewVerify(), inspect.NewSchema())
+	addGroup(root, "Ask a running exporter:", steer.NewSnapshot(), steer.NewPause(), steer.NewResume(), steer.NewForget(),
+		steer.NewSignals())
+	addGroup(root, "Read the log:", past.NewHistory(), past.NewState(), past.NewDiff(), past.NewTail(), past.NewRestore(),
+		inspect.NewLogs(), inspect.NewVerify(), inspect.NewSchema())
 	addGroup(root, "Serve the log as a Kubernetes API:", api.NewServe(), api.NewKubeconfig(), api.NewKubectl(), api.NewMCP())
 	addGroup(root, "Go back in the log:", rewind.NewCheckpoints(), rewind.NewReplay())
 	root.AddCommand(newVersion())

@@ -73,8 +73,8 @@ func (a *accumulator) newBatch() *Batch {
 	return b
 }
 
-// full reports whether a batch takes nothing more. A stream whose resource was removed begins again in a later batch: a batch has no order
-// between its positions and its records.
+// full reports whether a batch takes nothing more. A stream whose resource was removed begins again in a later batch: a batch has
+// no order between its positions and its records.
 func (a *accumulator) full(b *Batch) bool {
 	return b.removes || len(b.Changes) >= a.limits.MaxChanges || b.Bytes >= a.limits.MaxBytes
 }

@@ -89,8 +89,8 @@ func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 	return q.NextDuring(ctx, stop, nil)
 }
 
-// NextDuring is Next while the batch before is being written, until written is closed. Then it returns nil. It returns a batch that
-// can't grow, so no change waits for a batch that could already have been written with the next one.
+// NextDuring is Next while the batch before is being written, until written is closed. Then it returns nil. It returns a batch
+// that can't grow, so no change waits for a batch that could already have been written with the next one.
 func (q *Queue) NextDuring(ctx context.Context, stop, written <-chan struct{}) *Batch {
 	stopped := false
 	for {

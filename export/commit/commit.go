@@ -62,8 +62,10 @@ type work struct {
 // New returns a committer that writes all changes.
 func New(slot *plan.Slot, memory *Opened, epoch int64) *Committer {
 	config := &slot.Config
-	return &Committer{Numbering: Numbering{slot.Number, epoch, memory.Seq(), config.Cluster}, watchdog: slot.Parts.Watchdog, memory: memory,
-		images: config.Before, provenance: !config.TellsWhenRead, invariants: newInvariants(), Written: slot.Parts.State.Committed,
+	return &Committer{Numbering: Numbering{slot.Number, epoch, memory.Seq(), config.Cluster}, watchdog: slot.Parts.Watchdog,
+		memory: memory,
+		images: config.Before, provenance: !config.TellsWhenRead, invariants: newInvariants(),
+		Written:   slot.Parts.State.Committed,
 		isAhead:   config.CheckpointInterval > 0 && memory.Following != nil,
 		watermark: config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 }

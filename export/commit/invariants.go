@@ -48,7 +48,8 @@ func (v *invariants) verify(p *batching.Prepared, after uint64) {
 			v.forget(position.Stream)
 		}
 		before := v.positions[position.Stream]
-		must(position.ResourceVersion.Compare(before) >= 0, "batch %d moves %s from %s back to %s", p.Seq, position.Stream, before,
+		must(position.ResourceVersion.Compare(before) >= 0, "batch %d moves %s from %s back to %s", p.Seq, position.Stream,
+			before,
 			position.ResourceVersion)
 		v.positions[position.Stream] = position.ResourceVersion
 	}
@@ -84,8 +85,10 @@ func (v *invariants) change(seq uint64, c *change.Change) {
 func (m *LogMemory) remembered(ctx context.Context, p *batching.Prepared) {
 	for _, position := range p.Positions {
 		found, seen, err := m.Position(ctx, position.Stream)
-		must(err != nil || seen == (position.Ended != change.EndedRemoved) && (!seen || found.ResourceVersion == position.ResourceVersion),
-			"batch %d moves %s to %q, and the log remembers %q (%t)", p.Seq, position.Stream, position.ResourceVersion, found.ResourceVersion, seen)
+		must(err != nil || seen == (position.Ended != change.EndedRemoved) &&
+			(!seen || found.ResourceVersion == position.ResourceVersion),
+			"batch %d moves %s to %q, and the log remembers %q (%t)", p.Seq, position.Stream, position.ResourceVersion,
+			found.ResourceVersion, seen)
 	}
 	for i := range p.All {
 		o := &p.All[i]
@@ -97,6 +100,7 @@ func (m *LogMemory) remembered(ctx context.Context, p *batching.Prepared) {
 			body = bytes.Clone(found)
 			return nil
 		})
-		must(err != nil || bytes.Equal(body, p.Changes[o.Written].After), "after batch %d the log remembers another body of %s", p.Seq, o.ID)
+		must(err != nil || bytes.Equal(body, p.Changes[o.Written].After), "after batch %d the log remembers another body of %s",
+			p.Seq, o.ID)
 	}
 }

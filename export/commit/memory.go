@@ -117,7 +117,8 @@ func (m *LogMemory) Write(ctx context.Context, p *batching.Prepared) error {
 	for i := range p.All {
 		if o := &p.All[i]; o.LeftOut && !o.ID.Stream.IsSnapshot() {
 			namespace, name := change.SplitKey(o.ID.Key)
-			p.Unwritten = append(p.Unwritten, change.ObjectVersion{Stream: o.ID.Stream, Namespace: namespace, Name: name, UID: o.UID,
+			p.Unwritten = append(p.Unwritten, change.ObjectVersion{Stream: o.ID.Stream, Namespace: namespace, Name: name,
+				UID:             o.UID,
 				ResourceVersion: o.Version})
 		}
 	}

@@ -32,8 +32,8 @@ func newBodies(v *Inventory) *bodies {
 	return b
 }
 
-// attach sets the before-image of each object's first update or delete in the batch. It is valid until the batch is released. Other
-// before-images come from the batch itself (batching.Prepared.LeaveOut).
+// attach sets the before-image of each object's first update or delete in the batch. It is valid until the batch is released.
+// Other before-images come from the batch itself (batching.Prepared.LeaveOut).
 func (b *bodies) attach(ctx context.Context, p *batching.Prepared) error {
 	keys := map[change.StreamID][]string{}
 	for i := range p.All {
@@ -88,15 +88,16 @@ func (b *bodies) load(ctx context.Context, p *batching.Prepared, stream change.S
 		}
 		first := &p.Changes[p.All[n].First]
 		if redacted := redact(key, first.Before); !bytes.Equal(redacted, first.Before) {
-			first.Before, p.All[n].Found = redacted, &body{asked: true, often: p.All[n].Found.(*body).often} // the object also gets a new base
+			// the object also gets a new base
+			first.Before, p.All[n].Found = redacted, &body{asked: true, often: p.All[n].Found.(*body).often}
 		}
 		return nil
 	})
 }
 
 // find sets the before-image of an object in the batch from its stored or pending body. While the base is unpacked and in the
-// processor's cache, it also makes what to store for the object's state after the batch. Only an object that is cached, or that changes
-// several times, needs the base later.
+// processor's cache, it also makes what to store for the object's state after the batch. Only an object that is cached, or that
+// changes several times, needs the base later.
 func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) (err error) {
 	o, found := &p.All[n], &body{asked: true}
 	if found.often = b.often(o.ID); !found.often && o.First == o.Last {
@@ -113,8 +114,8 @@ func (b *bodies) find(p *batching.Prepared, n int, stored checkpoint.Body) (err 
 	return nil
 }
 
-// follow finds the bodies of objects whose before-images are from the batch before, which is remembered by now. If only the store has
-// the base of a body, it gets a new one.
+// follow finds the bodies of objects whose before-images are from the batch before, which is remembered by now. If only the store
+// has the base of a body, it gets a new one.
 func (b *bodies) follow(all []batching.Object) {
 	for i := range all {
 		o := &all[i]
@@ -129,8 +130,8 @@ func (b *bodies) follow(all []batching.Object) {
 	}
 }
 
-// written takes the last states of a durable batch's objects. It caches objects that change often. Other states are packed. If all
-// updates of an object were left out, its state is its before-image.
+// written takes the last states of a durable batch's objects. It caches objects that change often. Other states are packed. If
+// all updates of an object were left out, its state is its before-image.
 func (b *bodies) written(objects []objectState) {
 	for i := range objects {
 		o, id := &objects[i], objects[i].id()
@@ -166,8 +167,8 @@ func (b *bodies) isHot(id batching.ObjectID, o *body) bool {
 	return b.often(id)
 }
 
-// often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by other objects
-// of the same set. So objects that change once push nothing out of the cache.
+// often records a change of an object. It reports whether the object's last change is still recorded, and not replaced by other
+// objects of the same set. So objects that change once push nothing out of the cache.
 func (b *bodies) often(id batching.ObjectID) bool {
 	hash := maphash.Comparable(objectSeed, id)
 	set := b.changed[hash%uint64(len(b.changed))][:]

@@ -38,7 +38,8 @@ type checkpointer struct {
 }
 
 func newCheckpointer(settings Settings, parts Parts, epoch int64, seq uint64) *checkpointer {
-	return &checkpointer{Settings: settings, Parts: parts, epoch: epoch, seq: seq, committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
+	return &checkpointer{Settings: settings, Parts: parts, epoch: epoch, seq: seq, committing: make(chan struct{}, 1),
+		added: make(chan struct{}, 1)}
 }
 
 // add adds a batch that the sink has. If the pending bytes are at their limit, it waits for the commit in flight. So a slow store

@@ -18,7 +18,8 @@ func (s *Slot) LostBefore(ctx context.Context, seq uint64, positions []change.Po
 	}
 	last := map[change.StreamID]*change.Gap{}
 	for _, p := range positions {
-		if gap := lost[p.Stream]; gap != nil && p.Ended == "" && p.ResourceVersion.Compare(change.UnknownVersion) > 0 { // else it begins with a list
+		// else it begins with a list
+		if gap := lost[p.Stream]; gap != nil && p.Ended == "" && p.ResourceVersion.Compare(change.UnknownVersion) > 0 {
 			last[p.Stream] = gap
 		}
 	}

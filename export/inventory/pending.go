@@ -17,8 +17,8 @@ type effect struct {
 	objects []objectState // each once
 }
 
-// effectOf returns the effect of a written batch. If bodies are stored, it has the states of objects, and the bodies that were found.
-// Snapshots on demand have no inventory. A sink may have written a stub instead of an object.
+// effectOf returns the effect of a written batch. If bodies are stored, it has the states of objects, and the bodies that were
+// found. Snapshots on demand have no inventory. A sink may have written a stub instead of an object.
 func effectOf(p *batching.Prepared, bodies bool) effect {
 	all := make([]objectState, 0, len(p.All))
 	for i := range p.All {
@@ -26,7 +26,8 @@ func effectOf(p *batching.Prepared, bodies bool) effect {
 		if o.ID.Stream.IsSnapshot() {
 			continue
 		}
-		object := objectState{Object: checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version}, stream: o.ID.Stream, deleted: o.Deleted}
+		object := objectState{Object: checkpoint.Object{Key: o.ID.Key, UID: o.UID, ResourceVersion: o.Version},
+			stream: o.ID.Stream, deleted: o.Deleted}
 		if bodies && !o.Deleted {
 			object.state = o.State
 			if o.Written >= 0 {

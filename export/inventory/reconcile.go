@@ -75,7 +75,8 @@ func Concerning(loss *sinks.LostTailError, streams []change.Position) *sinks.Los
 // positions returns the positions of the slot's streams.
 func (s *Slot) positions(ctx context.Context) ([]change.Position, error) {
 	all, err := s.Store.Streams(ctx)
-	return slices.DeleteFunc(all, func(p change.Position) bool { return !s.Owns(p.Stream) }), dependency.Tag(dependency.Checkpoint, err)
+	return slices.DeleteFunc(all, func(p change.Position) bool { return !s.Owns(p.Stream) }),
+		dependency.Tag(dependency.Checkpoint, err)
 }
 
 // rebuildFrom rebuilds the checkpoint of this slot's streams from the log. If the log has lost only the records of some
@@ -86,6 +87,8 @@ func (s *Slot) rebuildFrom(ctx context.Context, log sinks.Content, state *checkp
 	mine := func(stream change.StreamID) bool {
 		return s.Owns(stream) && !stream.IsSnapshot() && (!partial || loss.Gone(stream))
 	}
-	return rebuild.Slot{Number: s.Settings.Slot, Mine: mine, Partial: partial, Unknown: loss.Reason == "", Known: known, Bodies: s.Bodies,
-		Redactor: s.Redactor, Damaged: damaged, Store: s.Store, Delayed: s.State.Delayed, Logger: s.Logger}.Run(ctx, log, state, loss)
+	return rebuild.Slot{Number: s.Settings.Slot, Mine: mine, Partial: partial, Unknown: loss.Reason == "", Known: known,
+		Bodies:   s.Bodies,
+		Redactor: s.Redactor, Damaged: damaged, Store: s.Store, Delayed: s.State.Delayed, Logger: s.Logger}.Run(ctx, log, state,
+		loss)
 }

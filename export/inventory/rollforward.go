@@ -64,7 +64,8 @@ func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {
 }
 
 func (r *rollForward) observe() {
-	r.State.Delayed(r.Settings.Slot, fmt.Sprintf("its checkpoint is being rolled forward: at batch %d of %d", r.state.Seq, max(r.last, r.state.Seq)))
+	r.State.Delayed(r.Settings.Slot, fmt.Sprintf("its checkpoint is being rolled forward: at batch %d of %d", r.state.Seq,
+		max(r.last, r.state.Seq)))
 }
 
 func (r *rollForward) logProgress(message string) {

@@ -93,7 +93,8 @@ func (e *Exporter) proven(s *stream, p *change.Proof, version change.ResourceVer
 		s.Differs = nil
 		return
 	}
-	s.Differs = e.problem(s.Differs, fault.WithPublic(fmt.Errorf("its objects in the log differ from the API server's at resourceVersion "+
+	s.Differs = e.problem(s.Differs, fault.WithPublic(fmt.Errorf("its objects in the log differ from the API server's at "+
+		"resourceVersion "+
 		"%s: %s (exporter verify names them)", version, p), Differs))
 	s.Differs.Code = Differs
 }

@@ -59,7 +59,8 @@ const (
 // New returns an exporter that expects the slots 0 to slots-1 to be held.
 func New(logger *slog.Logger, slots int) *Exporter {
 	e := &Exporter{Count: nobody{}, Now: time.Now, logger: logger, started: time.Now().UTC(), problems: map[string]*Problem{},
-		stalls: map[string]*Problem{}, servers: map[string]*Server{}, slots: map[int]*slot{}, streams: map[change.StreamID]*stream{}}
+		stalls: map[string]*Problem{}, servers: map[string]*Server{}, slots: map[int]*slot{},
+		streams: map[change.StreamID]*stream{}}
 	for number := range slots {
 		e.slots[number] = &slot{}
 	}
@@ -84,8 +85,9 @@ type Snapshot struct {
 func (e *Exporter) Snapshot() *Snapshot {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := &Snapshot{Time: e.Now(), Started: e.started, Replica: e.replica, CheckpointBytes: e.checkpoint, Problems: maps.Clone(e.problems),
-		Stalls: maps.Clone(e.stalls), Servers: map[string]Server{}, Down: map[string]bool{}, Slots: map[int]Slot{},
+	s := &Snapshot{Time: e.Now(), Started: e.started, Replica: e.replica, CheckpointBytes: e.checkpoint,
+		Problems: maps.Clone(e.problems),
+		Stalls:   maps.Clone(e.stalls), Servers: map[string]Server{}, Down: map[string]bool{}, Slots: map[int]Slot{},
 		Streams: make(map[change.StreamID]Stream, len(e.streams)), Past: slices.Clone(e.past),
 		Positioned: e.positioned}
 	for name, server := range e.servers {

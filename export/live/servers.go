@@ -14,12 +14,13 @@ import (
 
 // Problem is something that does not work now.
 type Problem struct {
-	Text     string    `json:"problem"` // without passwords and names of objects
-	Since    time.Time `json:"since,omitzero"`
-	Cause    string    `json:"-"` // the text without the parts that differ between streams with one cause, or empty if it has no such parts
-	Code     string    `json:"-"` // Differs, DiskFull, the stream's state, or one of package status: the advice goes by it
-	Status   int32     `json:"-"` // the HTTP status with which the API server has answered, or 0
-	Recovery Recovery  `json:"-"` // its progress, if it is one
+	Text  string    `json:"problem"` // without passwords and names of objects
+	Since time.Time `json:"since,omitzero"`
+	// the text without the parts that differ between streams with one cause, or empty if it has no such parts
+	Cause    string   `json:"-"`
+	Code     string   `json:"-"` // Differs, DiskFull, the stream's state, or one of package status: the advice goes by it
+	Status   int32    `json:"-"` // the HTTP status with which the API server has answered, or 0
+	Recovery Recovery `json:"-"` // its progress, if it is one
 }
 
 // Past is an ended problem.

@@ -23,11 +23,12 @@ type Slot struct {
 
 // Fill is what a slot has in memory.
 type Fill struct {
-	Changes, Bytes       int64                         // read, but not yet durable
-	MaxChanges, MaxBytes int64                         // limits, at which the streams wait
-	Pending              int64                         // number of objects whose last state is in the log, but not yet in the checkpoint
-	Streams              map[change.StreamID]time.Time // when each stream's first record was read that is not yet durable
-	Spool                Spool                         // zero: the sink has everything that is durable
+	Changes, Bytes       int64 // read, but not yet durable
+	MaxChanges, MaxBytes int64 // limits, at which the streams wait
+	// number of objects whose last state is in the log, but not yet in the checkpoint
+	Pending int64
+	Streams map[change.StreamID]time.Time // when each stream's first record was read that is not yet durable
+	Spool   Spool                         // zero: the sink has everything that is durable
 }
 
 // Spool is what a slot has in its spool.

@@ -70,8 +70,8 @@ func (v view) claims() (mine []int) {
 	return mine
 }
 
-// surplus returns a slot to hand over, if this replica holds more than its share and another one less. It returns no slot that keeps
-// selects, and none while one is free: the previous one may not have been claimed yet.
+// surplus returns a slot to hand over, if this replica holds more than its share and another one less. It returns no slot that
+// keeps selects, and none while one is free: the previous one may not have been claimed yet.
 func (v view) surplus(keeps func(slot int) bool) (slot int, ok bool) {
 	shares, held := v.shares(), v.held()
 	if held[v.self] <= shares[v.self] || len(v.free()) > 0 {

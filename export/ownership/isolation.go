@@ -71,7 +71,8 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	v.members = slices.DeleteFunc(slices.Clone(v.members), func(m string) bool { return m == v.self })
 	others := len(v.members) > 0
 	if b.isolation.othersSince.IsZero() && others && b.isolation.isolated {
-		b.Logger.Warn(b.isolation.from.name()+" does not answer this replica, and another replica is live: this one will step down unless it does",
+		b.Logger.Warn(b.isolation.from.name()+" does not answer this replica, and another replica is live: this one will step "+
+			"down unless it does",
 			"since", timestamp(b.isolation.since), "in", (isolatedLeases * b.Lease).String())
 	}
 	if b.isolation.checkOthers(others, b.Lease) {
@@ -99,7 +100,8 @@ func (b *balancer) stepDown() {
 	}
 	if stopped {
 		b.isolation.beginProbation(b.Lease)
-		b.Logger.Warn("stepping down: the slots are released to the other replicas, since "+from.name()+" does not answer this one", "since", since)
+		b.Logger.Warn("stepping down: the slots are released to the other replicas, since "+from.name()+
+			" does not answer this one", "since", since)
 	}
 }
 
@@ -117,9 +119,11 @@ func SteppedDown(ctx context.Context) error {
 
 func (i *isolation) standby() string {
 	if i.isolated {
-		return fmt.Sprintf("%s has not answered this replica since %s: its slots are left to the others", i.from.name(), timestamp(i.since))
+		return fmt.Sprintf("%s has not answered this replica since %s: its slots are left to the others", i.from.name(),
+			timestamp(i.since))
 	}
-	return fmt.Sprintf("%s answers this replica again: it claims its share of the slots at %s", i.from.name(), timestamp(i.rejoins))
+	return fmt.Sprintf("%s answers this replica again: it claims its share of the slots at %s", i.from.name(),
+		timestamp(i.rejoins))
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

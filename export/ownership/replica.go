@@ -25,8 +25,8 @@ type Replica struct {
 	Observer        Observer
 	Logger          *slog.Logger
 
-	// Keeps reports whether changes of a slot are on this machine, to be written once the sink answers. This replica does not hand over
-	// such a slot. It claims other slots only while the sink answers it. Without it, no slot waits on a machine.
+	// Keeps reports whether changes of a slot are on this machine, to be written once the sink answers. This replica does not
+	// hand over such a slot. It claims other slots only while the sink answers it. Without it, no slot waits on a machine.
 	Keeps func(slot int) bool
 
 	// Work is called for each slot that this replica should own. It acquires the slot and works on it until the context ends

@@ -113,7 +113,8 @@ func (c *Config) leftOutByNamespaces(served discovery.Served) (lines []string) {
 	for _, r := range selected {
 		named := slices.ContainsFunc(c.Resources, func(p discovery.Pattern) bool { return p.Names(r) })
 		if named && len(c.StreamsOf(r)) == 0 {
-			lines = append(lines, "KUBECDC_RESOURCES: "+r.ID()+" is left out: it is cluster-scoped, and KUBECDC_NAMESPACES is set")
+			lines = append(lines, "KUBECDC_RESOURCES: "+r.ID()+
+				" is left out: it is cluster-scoped, and KUBECDC_NAMESPACES is set")
 		}
 	}
 	return lines

@@ -31,12 +31,16 @@ func (e *OverlapError) Error() string {
 	if was == "" {
 		was = "empty"
 	}
-	text := fmt.Sprintf("the settings select the stream %s, and the log has the stream %s, in which the same objects may be: two of them "+
-		"in one log would repeat each other's changes and delete each other's objects: set %s back (it was %s), or begin another log with "+
-		"a checkpoint of its own: set KUBECDC_CHECKPOINT to another place, and KUBECDC_KAFKA_TOPIC_PREFIX or KUBECDC_SINK_POSTGRES too",
+	text := fmt.Sprintf("the settings select the stream %s, and the log has the stream %s, in which the same objects may be: "+
+		"two of them "+
+		"in one log would repeat each other's changes and delete each other's objects: set %s back (it was %s), or begin "+
+		"another log with "+
+		"a checkpoint of its own: set KUBECDC_CHECKPOINT to another place, and KUBECDC_KAFKA_TOPIC_PREFIX or "+
+		"KUBECDC_SINK_POSTGRES too",
 		e.Selected, e.Stored.Stream, setting, was)
 	if e.Stored.Ended != "" {
-		text += fmt.Sprintf("; or, if that stream has ended for good and its objects may stay in the log: exporter forget '%s'", e.Stored.Stream)
+		text += fmt.Sprintf("; or, if that stream has ended for good and its objects may stay in the log: exporter forget '%s'",
+			e.Stored.Stream)
 	}
 	return text
 }

@@ -40,7 +40,8 @@ type Watched struct {
 // Watch adds to the parts what watches their servers.
 func Watch(lease time.Duration, p Parts) *Watched {
 	w := dependency.NewWatchdog(p.State, p.Logger)
-	return &Watched{p, w, ownership.NewReachability(lease, dependency.Sink, w), ownership.NewReachability(lease, dependency.APIServer, w), newBell()}
+	return &Watched{p, w, ownership.NewReachability(lease, dependency.Sink, w),
+		ownership.NewReachability(lease, dependency.APIServer, w), newBell()}
 }
 
 // Bell tells the slots of a process that the sink leaves a batch unacknowledged.

@@ -25,14 +25,17 @@ const (
 )
 
 type Slot struct {
-	Number   int
-	Mine     func(stream change.StreamID) bool                                 // streams to rebuild
-	Partial  bool                                                              // the slot's other streams remain unchanged
-	Unknown  bool                                                              // nothing is lost, but the checkpoint does not know the streams
-	Known    []change.Position                                                 // checkpoint's positions of the slot's streams
-	Bodies   bool                                                              // the checkpoint stores objects' bodies
-	Damaged  bool                                                              // only a log with records replaces the rest of the checkpoint
-	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored completely
+	Number  int
+	Mine    func(stream change.StreamID) bool // streams to rebuild
+	Partial bool                              // the slot's other streams remain unchanged
+	// nothing is lost, but the checkpoint does not know the streams
+	Unknown bool
+	Known   []change.Position // checkpoint's positions of the slot's streams
+	Bodies  bool              // the checkpoint stores objects' bodies
+	// only a log with records replaces the rest of the checkpoint
+	Damaged bool
+	// nil for a stream whose objects are stored completely
+	Redactor func(stream change.StreamID) func(key string, body []byte) []byte
 	Store    checkpoint.Rebuilder
 	Delayed  func(slot int, reason string) // reports the progress of the rebuild, and "" at its end
 	Logger   *slog.Logger
@@ -116,7 +119,8 @@ func (r *rebuild) run(ctx context.Context) error {
 	if err := r.finish(ctx); err != nil || r.empty() || r.Unknown {
 		return dependency.TagCheckpoint(err)
 	}
-	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.found.Positions), "objects_in", len(r.seen),
+	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.found.Positions), "objects_in",
+		len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())
 	return nil
 }
@@ -202,7 +206,8 @@ func (r *rebuild) finish(ctx context.Context) error {
 	}
 	positions := slices.DeleteFunc(r.found.Positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
 	for stream := range unknown {
-		positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})
+		positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion,
+			Time: time.Now().UTC()})
 	}
 	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.found.Seq),
 		Positions: positions, Offsets: r.offsets()}

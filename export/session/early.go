@@ -133,7 +133,8 @@ func (s *slot) spoolEarly(ctx context.Context, b *change.Batch, giveUp context.C
 // beginEarly reports whether the spool has begun.
 func (s *slot) beginEarly(ctx context.Context, b *change.Batch) bool {
 	if !slices.ContainsFunc(b.Controls, func(c change.Control) bool { return c.Type == change.ControlSettings }) {
-		b.Controls = append(b.Controls, change.SettingsControl(s.Config.Content.Ignores())) // another process may forward it, with other settings
+		// another process may forward it, with other settings
+		b.Controls = append(b.Controls, change.SettingsControl(s.Config.Content.Ignores()))
 	}
 	(&commit.Numbering{Slot: b.Slot, Epoch: b.Epoch, Seq: b.Seq - 1, Cluster: s.Config.Cluster}).Next(b)
 	err := s.beginAfter(ctx, b.Epoch, b.Seq-1, b)

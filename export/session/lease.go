@@ -47,7 +47,8 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 			fail(fmt.Errorf("renew the lease of slot %d: %w", s.Number, err))
 			return
 		case time.Since(renewed) > s.Config.LeaseDuration:
-			fail(dependency.Tag(dependency.Checkpoint, fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.Number, err)))
+			fail(dependency.Tag(dependency.Checkpoint,
+				fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.Number, err)))
 			return
 		}
 	}

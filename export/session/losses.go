@@ -54,7 +54,8 @@ func lossGap(p change.Position, reason, cause string) change.Control {
 // writeControls writes a batch of control records that moves positions.
 func (s *slot) writeControls(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened, controls []change.Control,
 	positions map[change.StreamID]change.Position, offsets change.Offsets) error {
-	p := &batching.Prepared{Batch: &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))}, Offsets: offsets}
+	p := &batching.Prepared{Batch: &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))},
+		Offsets: offsets}
 	(&commit.Numbering{Slot: s.Number, Epoch: state.Epoch, Seq: o.Seq(), Cluster: s.Config.Cluster}).Next(p.Batch)
 	started := time.Now()
 	err := o.Write(ctx, p)

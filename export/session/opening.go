@@ -26,11 +26,13 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (o *commit
 	})
 }
 
-func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState, remember func(*sinks.Opened, inventory.Write) (*commit.Opened, error)) (
+func (s *slot) openWith(ctx context.Context, state *checkpoint.SlotState,
+	remember func(*sinks.Opened, inventory.Write) (*commit.Opened, error)) (
 	*commit.Opened, error) {
 	var found *sinks.Opened
 	err := s.Parts.SinkReach.Call(s.Number, func() (err error) {
-		found, err = s.Parts.Sink.Open(ctx, s.Number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		found, err = s.Parts.Sink.Open(ctx, s.Number, state.Epoch,
+			sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
 		return err
 	})
 	if err != nil {

@@ -36,7 +36,8 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 		return s.openRaisingEpoch(ctx, state, s.open)
 	}
 	defer func() { s.spool = nil }()
-	s.spool, err = whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
+	s.spool, err = whileRenewed(ctx, s, state.Epoch,
+		func(ctx context.Context) (*spool.Spool, error) { return s.openSpool(ctx, state) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,10 @@ func (s *slot) openMemory(ctx context.Context, state *checkpoint.SlotState) (o *
 		s.sink, s.pace.Slow = settled{state.Epoch, o.Seq()}, 0
 		return o, nil
 	case errors.Is(err, spooling.ErrMoreLeft), ctx.Err() == nil && mayBeAway(err) && continues:
-		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened, error) { return s.spoolOn(ctx, state, o, err) })
+		return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened,
+			error) {
+			return s.spoolOn(ctx, state, o, err)
+		})
 	case s.spool != nil:
 		s.spool.Close()
 	}
@@ -75,7 +79,8 @@ func (s *slot) beginSpool(ctx context.Context, state *checkpoint.SlotState, caus
 		sp, err = s.openSpool(ctx, state)
 	}
 	if sp == nil {
-		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause, cmp.Or(err, spool.ErrUnusable))
+		return nil, fmt.Errorf("begin a spool, since the sink does not take batches (%v): %w", cause,
+			cmp.Or(err, spool.ErrUnusable))
 	}
 	return sp, nil
 }
@@ -149,7 +154,8 @@ func spoolContinues(ctx context.Context, sp *spool.Spool, seq uint64, have []cha
 	}
 	for _, p := range want {
 		if !samePosition(stored[p.Stream], p) {
-			return fmt.Errorf("%w: batch %d of the log is another owner's: it has %s at %q, the spool's at %q", spool.ErrUnusable, seq,
+			return fmt.Errorf("%w: batch %d of the log is another owner's: it has %s at %q, the spool's at %q", spool.ErrUnusable,
+				seq,
 				p.Stream, stored[p.Stream].ResourceVersion, p.ResourceVersion)
 		}
 	}
@@ -161,14 +167,16 @@ func samePosition(stored, p change.Position) bool {
 	if stored.Stream == "" {
 		return p.Ended != "" // it was removed, or forgotten since
 	}
-	return stored.ResourceVersion == p.ResourceVersion && stored.Ended == p.Ended && stored.Time.Sub(p.Time).Abs() < 2*time.Millisecond
+	return stored.ResourceVersion == p.ResourceVersion && stored.Ended == p.Ended &&
+		stored.Time.Sub(p.Time).Abs() < 2*time.Millisecond
 }
 
 // putAside renames a spool that can't be used. Its batches are not in the log, unless the API server still has the changes.
 func (s *slot) putAside(sp *spool.Spool, why error) error {
 	attributes := []any{"reason", why}
 	if sp != nil {
-		attributes = append(attributes, "first_batch", sp.First, "last_batch", sp.Last, "since", sp.Since.UTC().Format(time.RFC3339))
+		attributes = append(attributes, "first_batch", sp.First, "last_batch", sp.Last, "since",
+			sp.Since.UTC().Format(time.RFC3339))
 		sp.Close()
 	}
 	aside, err := s.Parts.Spools.PutAside(s.Number)
@@ -193,14 +201,18 @@ func (s *slot) forwardFirst(ctx context.Context, state *checkpoint.SlotState) (o
 	if o, err = s.openWithin(ctx, state); err != nil || s.spool == nil {
 		return o, err
 	}
-	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened, error) { return s.forwardTo(ctx, state, o) })
+	return whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*commit.Opened,
+		error) {
+		return s.forwardTo(ctx, state, o)
+	})
 }
 
 // forwardTo forwards for some seconds to an open log, and removes the spool if that was all, or if it can't be used.
 func (s *slot) forwardTo(ctx context.Context, state *checkpoint.SlotState, o *commit.Opened) (*commit.Opened, error) {
 	err := s.spoolFits(ctx, s.spool, state.Seq)
 	if err == nil && o.Seq()+1 < s.spool.First {
-		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, o.Seq(), s.spool.First)
+		err = fmt.Errorf("%w: the log ends with batch %d, and the spool begins with %d", spool.ErrUnusable, o.Seq(),
+			s.spool.First)
 	}
 	if err == nil {
 		until := time.Now().Add(spooling.After)

@@ -49,13 +49,15 @@ type carriedOver struct {
 }
 
 func newSlot(number int, config plan.Config, parts *plan.Watched, selected *plan.Selections) *slot {
-	s := &slot{Slot: plan.Slot{Number: number, Config: config, Parts: parts, Selected: selected, Logger: parts.Logger.With("slot", number)},
+	s := &slot{Slot: plan.Slot{Number: number, Config: config, Parts: parts, Selected: selected,
+		Logger: parts.Logger.With("slot", number)},
 		carriedOver: carriedOver{sink: unknown{}, refusals: streams.Refusals{}}}
 	s.pace.Reopen = backoff.NewExponentialBackOff()
 	s.pace.Reopen.InitialInterval, s.pace.Reopen.MaxInterval = time.Second, 30*time.Second
 	s.inventory = inventory.Slot{
 		Settings: inventory.Settings{Slot: number, Bodies: config.Before, CacheBytes: config.BodyCacheBytes,
-			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.Owns, Redactor: plan.Cached(s.Config.BodyRedactor)},
+			Interval: config.CheckpointInterval, CommitBytes: config.CheckpointBytes, Owns: s.Owns,
+			Redactor: plan.Cached(s.Config.BodyRedactor)},
 		Parts:   inventory.Parts{Store: parts.Store, State: parts.State, Watchdog: parts.Watchdog, Logger: s.Logger},
 		Spooled: s.spooledAfter}
 	return s
@@ -255,7 +257,8 @@ func (s *slot) finish(ctx context.Context, f commit.Following, err error) error 
 var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout " +
 	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
-func (s *slot) commitAll(ctx context.Context, epoch int64, memory *commit.Opened, q *batching.Queue, stopped <-chan struct{}) error {
+func (s *slot) commitAll(ctx context.Context, epoch int64, memory *commit.Opened, q *batching.Queue,
+	stopped <-chan struct{}) error {
 	c := commit.New(&s.Slot, memory, epoch)
 	c.Filter = commit.NewFilter(&s.Config)
 	if err := c.CommitAll(ctx, q, stopped); err != nil {

@@ -77,6 +77,7 @@ func (s *slot) forwardBehind(o *commit.Opened) {
 			}
 		}
 	}
-	s.Logger.Warn("the log has lost records before the spool: the spool is forwarded, and then the log is compared with the API server",
+	s.Logger.Warn("the log has lost records before the spool: the spool is forwarded, and then the log is compared with the "+
+		"API server",
 		"streams", lost, "reason", o.Loss.Reason)
 }

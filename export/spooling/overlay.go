@@ -27,7 +27,8 @@ type overlay struct {
 	moved map[change.StreamID]change.Position // the end of the spool's batches
 }
 
-func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, stored *inventory.Inventory, last uint64) (*overlay, error) {
+func newOverlay(ctx context.Context, s *spool.Spool, log sinks.Memory, stored *inventory.Inventory,
+	last uint64) (*overlay, error) {
 	o := &overlay{Memory: log, spool: s, inventory: stored, moved: map[change.StreamID]change.Position{}}
 	positions, err := s.PositionsAt(ctx, last)
 	o.move(positions)
@@ -70,7 +71,8 @@ func (o *overlay) Position(ctx context.Context, stream change.StreamID) (change.
 	return o.inventory.Position(ctx, stream)
 }
 
-func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
+func (o *overlay) Objects(ctx context.Context, stream change.StreamID,
+	visit func(key, uid string, version change.ResourceVersion) error) error {
 	changed := map[string]bool{}
 	if err := o.spool.ChangedObjects(ctx, stream, nil, func(key string) { changed[key] = true }); err != nil {
 		return err
@@ -86,7 +88,8 @@ func (o *overlay) Objects(ctx context.Context, stream change.StreamID, visit fun
 	})
 }
 
-func (o *overlay) Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte) error) error {
+func (o *overlay) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body []byte) error) error {
 	changed := map[string]bool{}
 	if err := o.spool.ChangedObjects(ctx, stream, keys, func(key string) { changed[key] = true }); err != nil {
 		return err

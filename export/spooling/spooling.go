@@ -86,7 +86,8 @@ func New(ctx context.Context, s *plan.Slot, pace *Pace, sp *spool.Spool, state *
 	m.oldest.Store(sp.Since.UnixMilli())
 	if to == nil {
 		m.why.Store(&why)
-		s.Logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder", s.Parts.Spools.Path, "reason", why)
+		s.Logger.Warn("the sink does not take batches: they go into the spool", "next_batch", log.Last+1, "folder",
+			s.Parts.Spools.Path, "reason", why)
 		return &commit.Opened{Memory: m, Guard: m, Log: m}, nil
 	}
 	m.forwarder = NewForwarder(s, sp, to, state.Epoch)
@@ -114,7 +115,8 @@ func (m *Memory) append(ctx context.Context, b *change.Batch) (change.Offsets, e
 			return nil, err
 		}
 		if !m.full.Swap(true) {
-			m.slot.Logger.Error("the spool is full: nothing is read until the sink takes what it has, or there is room", "error", err)
+			m.slot.Logger.Error("the spool is full: nothing is read until the sink takes what it has, or there is room", "error",
+				err)
 		}
 		if wait.For(sinks.SessionOf(ctx), time.Second) != nil {
 			return nil, dependency.Tag(dependency.Sink, err)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// confirmEvery is how often a sign of life over the connection of the watches is needed. The API server is asked for a sign of
-	// life if it has answered no other request since the last one. That is checked every confirmTick.
+	// confirmEvery is how often a sign of life over the connection of the watches is needed. The API server is asked for a sign
+	// of life if it has answered no other request since the last one. That is checked every confirmTick.
 	confirmEvery, confirmTick = 4 * time.Second, time.Second
 	// confirmedFor is how long a stream counts as complete after a sign of life. Without another sign of life in that time,
 	// changes may be missing.

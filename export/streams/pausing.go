@@ -33,7 +33,8 @@ func (st *Streams) loadPaused(ctx context.Context) (err error) {
 
 func (st *Streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
 	if other := st.paused(g.Stream); other != nil {
-		return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "paused already, by " + nameOf(other.signal)})
+		return true, st.newJob(g).end(ctx, change.SignalCompleted,
+			checkpoint.SignalAnswer{Reason: "paused already, by " + nameOf(other.signal)})
 	}
 	err = st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted})
 	if errors.Is(err, checkpoint.ErrSignalEnded) {

@@ -128,7 +128,8 @@ func (r *StoredRules) loosen(ctx context.Context, stream change.StreamID, was, n
 		return nil
 	}
 	if looser && (lacked || without) {
-		s.Logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: objects that do not "+
+		s.Logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: objects "+
+			"that do not "+
 			"change remain in the log as they were written; exporter snapshot --all writes all objects", "stream", stream)
 	}
 	if without {
@@ -146,13 +147,15 @@ func (r *StoredRules) requestSnapshot(ctx context.Context, stream change.StreamI
 	}
 	open, err := r.slot.Parts.Store.Signals(ctx, true)
 	asked := slices.ContainsFunc(open, func(g checkpoint.Signal) bool {
-		return g.Kind == change.SignalSnapshot && g.Stream == stream && g.State == change.SignalRequested && bytes.Equal(g.Params, params)
+		return g.Kind == change.SignalSnapshot && g.Stream == stream && g.State == change.SignalRequested &&
+			bytes.Equal(g.Params, params)
 	})
 	if err != nil || asked {
 		return err
 	}
 	id, err := r.slot.Parts.Store.AddSignal(ctx, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: stream, Params: params})
-	r.slot.Logger.Info("other rules hold for objects from now on: comparing all of them with the log", "stream", stream, "signal", id)
+	r.slot.Logger.Info("other rules hold for objects from now on: comparing all of them with the log", "stream", stream,
+		"signal", id)
 	return err
 }
 

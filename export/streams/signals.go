@@ -24,7 +24,8 @@ type signalKind struct {
 	// now does what the signal asks at once, in the goroutine of Streams.Run. It reports false if the signal has to wait.
 	now func(st *Streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
 	// work does what the signal asks in a separate goroutine while the stream is read, until the context ends. Its result is the
-	// answer, and the signal is completed. An error fails the signal, unless the context has ended: then the signal is still open.
+	// answer, and the signal is completed. An error fails the signal, unless the context has ended: then the signal is still
+	// open.
 	work func(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error)
 }
 
@@ -106,7 +107,8 @@ func (st *Streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	kind, known := signalKinds[g.Kind]
 	switch {
 	case !known:
-		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of this kind: " + string(g.Kind)})
+		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of " +
+			"this kind: " + string(g.Kind)})
 	case g.Abort && kind.work != nil:
 		return j, j.end(ctx, change.SignalAborted, g.SignalAnswer)
 	case kind.now != nil:
@@ -126,7 +128,8 @@ func (st *Streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	default:
 		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not read: it is not selected"})
 	}
-	err := st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done, Total: g.Total})
+	err := st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done,
+		Total: g.Total})
 	if errors.Is(err, checkpoint.ErrSignalEnded) {
 		return nil, nil
 	}
@@ -209,9 +212,11 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 	return j.send(ctx, state, a.Reason, a.Done, j.streams.answerDurable(j.ID, a))
 }
 
-func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
+func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64,
+	durable func(context.Context) error) error {
 	return j.streams.send(ctx,
-		change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause), durable)
+		change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause),
+		durable)
 }
 
 // nameOf names a signal, for people.

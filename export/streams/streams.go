@@ -35,8 +35,9 @@ type Streams struct {
 	jobs     map[int64]*signalJob                       // the jobs of the signals that were begun (signals.go)
 	newest   *discovery.Selection                       // nil if none was followed yet
 	lost     map[change.StreamID]change.ResourceVersion // where the log is to be compared (LostVersions)
-	stored   []change.StreamID                          // the selected streams in the checkpoint, or nil if none were recorded yet
-	wg       sync.WaitGroup
+	// the selected streams in the checkpoint, or nil if none were recorded yet
+	stored []change.StreamID
+	wg     sync.WaitGroup
 
 	confirming confirming
 }
@@ -260,7 +261,8 @@ func (st *Streams) leaveOut(id change.StreamID, state change.StreamState, why er
 // start reads a stream. If its resource is no longer served, the stream's objects are deleted in the log.
 func (st *Streams) start(ctx context.Context, s *change.Stream, served bool) {
 	id, parts := s.ID(), st.slot.Parts
-	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.memory, st.queue, parts.State, parts.Logger),
+	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.memory, st.queue, parts.State,
+		parts.Logger),
 		done: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	parts.State.StreamAdded(st.slot.Number, id, r.Objects)

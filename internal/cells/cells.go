@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// columnsText has the cells of built-in resources. An expression is a template, or a function with its arguments. A template has texts of
-// paths in braces, which may name a text in place of an empty one. A path such as status.conditions[type=Ready].status selects items of a
-// list, and [*] selects all.
+// columnsText has the cells of built-in resources. An expression is a template, or a function with its arguments. A template has
+// texts of paths in braces, which may name a text in place of an empty one. A path such as status.conditions[type=Ready].status
+// selects items of a list, and [*] selects all.
 //
 //go:embed columns.txt
 var columnsText string
@@ -144,12 +144,15 @@ func when(args []string) Cell {
 
 // computed has the cells without arguments.
 var computed = map[string]Cell{
-	"age": age, "phase": phase, "class": class, "endpoints": endpoints, "controller": controller, "metrics": metrics, "hosts": hosts,
+	"age": age, "phase": phase, "class": class, "endpoints": endpoints, "controller": controller, "metrics": metrics,
+	"hosts":      hosts,
 	"nodeStatus": nodeStatus, "nodeRoles": nodeRoles, "kernel": kernel, "externalIP": externalIP, "servicePorts": servicePorts,
 	"podReady": podReady, "podStatus": podStatus, "podRestarts": podRestarts, "readinessGates": readinessGates,
 	"apiServiceAvailable": apiServiceAvailable, "jobStatus": jobStatus, "completions": completions, "jobDuration": jobDuration,
-	"requestedDuration": requestedDuration, "csrStatus": csrStatus, "ingressParameters": ingressParameters, "ingressPorts": ingressPorts,
-	"loadBalancer": func(r *Row) any { return loadBalancer(r) }, "parentRef": parentRef, "serviceAccounts": serviceAccounts, "paramRef": paramRef,
+	"requestedDuration": requestedDuration, "csrStatus": csrStatus, "ingressParameters": ingressParameters,
+	"ingressPorts": ingressPorts,
+	"loadBalancer": func(r *Row) any { return loadBalancer(r) }, "parentRef": parentRef, "serviceAccounts": serviceAccounts,
+	"paramRef":    paramRef,
 	"crdVersions": crdVersions, "slicePorts": slicePorts, "migrated": migrated, "claimState": claimState,
 }
 
@@ -161,7 +164,8 @@ func valuesAt(v any, path string) (all []any) {
 	m, _ := v.(map[string]any)
 	values := []any{m[name]}
 	if isList {
-		values = slices.DeleteFunc(slices.Clone(listOf(m[name])), func(item any) bool { return !satisfies(item, strings.TrimSuffix(condition, "]")) })
+		values = slices.DeleteFunc(slices.Clone(listOf(m[name])),
+			func(item any) bool { return !satisfies(item, strings.TrimSuffix(condition, "]")) })
 	}
 	if !more {
 		return values

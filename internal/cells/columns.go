@@ -87,7 +87,8 @@ func modes(args []string) Cell {
 	return func(r *Row) any {
 		var short []string
 		has := r.texts(args[0] + "[*]")
-		for _, mode := range [][2]string{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"}, {"ReadWriteMany", "RWX"}, {"ReadWriteOncePod", "RWOP"}} {
+		for _, mode := range [][2]string{{"ReadWriteOnce", "RWO"}, {"ReadOnlyMany", "ROX"}, {"ReadWriteMany", "RWX"},
+			{"ReadWriteOncePod", "RWOP"}} {
 			if slices.Contains(has, mode[0]) {
 				short = append(short, mode[1])
 			}
@@ -291,7 +292,8 @@ func controller(r *Row) any {
 	for _, o := range r.list("metadata.ownerReferences") {
 		if isController, _ := MemberAt(o, "controller").(bool); isController {
 			gv, _ := schema.ParseGroupVersion(TextOf(MemberAt(o, "apiVersion")))
-			return strings.ToLower(gv.WithKind(TextOf(MemberAt(o, "kind"))).GroupKind().String()) + "/" + TextOf(MemberAt(o, "name"))
+			return strings.ToLower(gv.WithKind(TextOf(MemberAt(o, "kind"))).GroupKind().String()) + "/" +
+				TextOf(MemberAt(o, "name"))
 		}
 	}
 	return "<none>"
@@ -379,7 +381,8 @@ func parentRef(r *Row) any {
 	if r.member("spec.parentRef") == nil {
 		return "<none>"
 	}
-	name := strings.ToLower(schema.GroupResource{Group: r.Text("spec.parentRef.group"), Resource: r.Text("spec.parentRef.resource")}.String())
+	name := strings.ToLower(schema.GroupResource{Group: r.Text("spec.parentRef.group"),
+		Resource: r.Text("spec.parentRef.resource")}.String())
 	if namespace := r.Text("spec.parentRef.namespace"); namespace != "" {
 		name += "/" + namespace
 	}

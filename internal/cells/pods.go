@@ -17,13 +17,15 @@ type podSummary struct {
 // restart counts a container's restarts.
 func (p *podSummary) restart(container any) {
 	p.restarts += NumberOf(MemberAt(container, "restartCount"))
-	if finished := TextOf(MemberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted { // the times have one format
+	// the times have one format
+	if finished := TextOf(MemberAt(container, "lastState.terminated.finishedAt")); finished > p.restarted {
 		p.restarted = finished
 	}
 }
 
 func summary(r *Row) *podSummary {
-	p := &podSummary{total: int64(len(r.list("spec.containers"))), reason: orText(r.Text("status.reason"), r.Text("status.phase"))}
+	p := &podSummary{total: int64(len(r.list("spec.containers"))),
+		reason: orText(r.Text("status.reason"), r.Text("status.phase"))}
 	sidecars := map[string]bool{} // init containers that always restart, and so run together with the others
 	for _, name := range r.texts("spec.initContainers[restartPolicy=Always].name") {
 		sidecars[name] = true

@@ -39,9 +39,9 @@ func (s Step) silence() string {
 	return "no answer yet"
 }
 
-// Upgrade is called before the tables of an older release are brought up to date, from one version to another. That takes long, and
-// must not begin again. So it returns the context of the attempt without the step's limit. A step that does not upgrade gets an error,
-// because the older release may still run.
+// Upgrade is called before the tables of an older release are brought up to date, from one version to another. That takes long,
+// and must not begin again. So it returns the context of the attempt without the step's limit. A step that does not upgrade gets
+// an error, because the older release may still run.
 func Upgrade(ctx context.Context, from, to int) (context.Context, error) {
 	a, ok := ctx.Value(attemptKey{}).(*attempt)
 	switch {
@@ -143,8 +143,8 @@ func NewStart(log *slog.Logger, notify func(waiting error)) *Steps {
 	return &Steps{log: log, notify: notify}
 }
 
-// Do retries a step until it succeeds, fails for good (see Passing), or ctx ends. It never begins a second attempt while one hangs.
-// After an error an attempt may still run, so don't use the variables that it sets.
+// Do retries a step until it succeeds, fails for good (see Passing), or ctx ends. It never begins a second attempt while one
+// hangs. After an error an attempt may still run, so don't use the variables that it sets.
 func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) error) error {
 	if s == nil {
 		return do(ctx)
@@ -177,8 +177,8 @@ const (
 	logEvery    = time.Minute     // a wait is logged again after this time, if its reason is the same
 )
 
-// attempt makes one attempt, and reports its failure. The error is permanent if it is not Passing. Otherwise it has the delay that the
-// server asks for.
+// attempt makes one attempt, and reports its failure. The error is permanent if it is not Passing. Otherwise it has the delay
+// that the server asks for.
 func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) error {
 	err := w.answer(ctx, do)
 	if err == nil || ctx.Err() != nil || !Passing(err) {
@@ -227,7 +227,8 @@ func (w *waiting) report(reason error) {
 	w.log.Warn("waiting for "+w.step.Awaited, "at", w.step.Address, "reason", reason)
 }
 
-// WaitsOn returns the dependency that a start waits for, from the error that NewStart's notify gets. It returns "" for other errors.
+// WaitsOn returns the dependency that a start waits for, from the error that NewStart's notify gets. It returns "" for other
+// errors.
 func WaitsOn(err error) string {
 	if waiting, ok := errors.AsType[*waitError](err); ok {
 		return waiting.step.Dependency

@@ -25,7 +25,8 @@ func Passing(err error) bool {
 		return db.Transient // classified by the database's package
 	}
 	if proxy, ok := errors.AsType[*kubeapi.ProxyError](err); ok {
-		return proxy.Code >= http.StatusInternalServerError // 5xx: the proxy can't reach the server, while 403 and 407 are its rules
+		// 5xx: the proxy can't reach the server, while 403 and 407 are its rules
+		return proxy.Code >= http.StatusInternalServerError
 	}
 	status, isAnswer := errors.AsType[*apierrors.StatusError](err)
 	switch {
@@ -62,5 +63,6 @@ func isDeadline(err error) bool {
 
 // isConnection reports that a connection could not be made, or broke.
 func isConnection(err error) bool {
-	return fault.Is[*net.OpError](err) || fault.Is[*net.DNSError](err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return fault.Is[*net.OpError](err) || fault.Is[*net.DNSError](err) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }

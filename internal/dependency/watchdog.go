@@ -98,7 +98,8 @@ func (c *Call) End() {
 		return
 	}
 	c.observer.Stalled(c.dependency, nil)
-	c.logger.Info("no longer waiting for an answer", "dependency", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
+	c.logger.Info("no longer waiting for an answer", "dependency", c.dependency, "after",
+		time.Since(c.since).Round(time.Millisecond).String())
 }
 
 // Unwrap returns the last error, or nil. The caller holds Watchdog.mu.

@@ -1,6 +1,6 @@
-// Package failpoint lets a test kill or suspend the process at a named step. Steps lie between receiving an event and committing its
-// position, and where a new owner rolls forward or rebuilds the checkpoint. In builds without the tag failpoints Hit is empty and costs
-// nothing.
+// Package failpoint lets a test kill or suspend the process at a named step. Steps lie between receiving an event and committing
+// its position, and where a new owner rolls forward or rebuilds the checkpoint. In builds without the tag failpoints Hit is empty
+// and costs nothing.
 package failpoint
 
 // These are the steps in their order.

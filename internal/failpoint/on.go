@@ -11,8 +11,8 @@ import (
 )
 
 // points are the entries of KUBECDC_FAILPOINT. name:n kills the process (kill -9) when it reaches the step for the nth time.
-// name:n:stop suspends it (SIGSTOP). The entries of a comma-separated list apply one after another, and each counts from the entry
-// before it.
+// name:n:stop suspends it (SIGSTOP). The entries of a comma-separated list apply one after another, and each counts from the
+// entry before it.
 var points = struct {
 	sync.Mutex
 	list []point

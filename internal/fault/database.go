@@ -8,8 +8,8 @@ import (
 // ErrGone means that tables were dropped or emptied since the database was opened.
 var ErrGone = errors.New("the tables are gone, or were emptied")
 
-// Database is the error of a failed call to a database of the checkpoint or of the log. It says what was tried, on which database, why
-// it failed, and what the user can do.
+// Database is the error of a failed call to a database of the checkpoint or of the log. It says what was tried, on which
+// database, why it failed, and what the user can do.
 type Database struct {
 	Op    string // "commit batch 7 of slot 2"
 	Where string // the database, without the password, or the file

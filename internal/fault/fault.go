@@ -1,5 +1,5 @@
-// Package fault has the errors that several packages share, and asks of errors what package errors has no function for. It knows no driver:
-// the package of each database says what a failure means, and what the user can do.
+// Package fault has the errors that several packages share, and asks of errors what package errors has no function for. It knows
+// no driver: the package of each database says what a failure means, and what the user can do.
 package fault
 
 import (
@@ -29,8 +29,8 @@ func WithPublic(err error, public string) error { return &named{err, public} }
 // ownPort matches this side's address of a connection. Some errors have it in a text of theirs, as a net.DNSError has.
 var ownPort = regexp.MustCompile(`\S+->`)
 
-// Public returns an error's text without what was requested, for which stream, and from which port. So all that fails for one cause has
-// one text.
+// Public returns an error's text without what was requested, for which stream, and from which port. So all that fails for one
+// cause has one text.
 func Public(err error) string {
 	text := err.Error()
 	if e, ok := errors.AsType[*named](err); ok {

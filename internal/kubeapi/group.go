@@ -1,5 +1,5 @@
-// Package kubeapi makes typed clients of single API groups. client-go's clientset would link the types of all built-in resources into
-// the program. These clients link only the types of their group. The package does not know what the objects are used for.
+// Package kubeapi makes typed clients of single API groups. client-go's clientset would link the types of all built-in resources
+// into the program. These clients link only the types of their group. The package does not know what the objects are used for.
 package kubeapi
 
 import (

@@ -20,7 +20,8 @@ type ProxyError struct {
 }
 
 func (e *ProxyError) Error() string {
-	text := fmt.Sprintf("the proxy %s (HTTPS_PROXY, or proxy-url in the kubeconfig) answers %q when it is asked to connect to %s", e.Proxy, e.Status, e.Target)
+	text := fmt.Sprintf("the proxy %s (HTTPS_PROXY, or proxy-url in the kubeconfig) answers %q when it is asked to connect to %s",
+		e.Proxy, e.Status, e.Target)
 	switch {
 	case e.Code == http.StatusProxyAuthRequired:
 		return text + ": give it user and password (http://user:password@host:port), or name the API server's host in NO_PROXY"
@@ -30,8 +31,8 @@ func (e *ProxyError) Error() string {
 	return text + ": it can't reach it for now"
 }
 
-// ProxyOf names the proxy on the way to an API server without TLS, or "" if there is none. Such a proxy reads the requests and may
-// answer them, which TLS prevents.
+// ProxyOf names the proxy on the way to an API server without TLS, or "" if there is none. Such a proxy reads the requests and
+// may answer them, which TLS prevents.
 func ProxyOf(config *rest.Config, server *url.URL) string {
 	proxy := config.Proxy
 	if proxy == nil {

@@ -18,8 +18,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// parse reads the URL. No search_path is sent, since poolers refuse it as a start-up parameter, or forget it. Tables would then be
-// searched, and made, in public. Statements name the schema.
+// parse reads the URL. No search_path is sent, since poolers refuse it as a start-up parameter, or forget it. Tables would then
+// be searched, and made, in public. Statements name the schema.
 func parse(o Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
 	switch {
@@ -44,10 +44,12 @@ func parse(o Options) (*pgxpool.Config, error) {
 	if !o.says("pool_max_conns") {
 		config.MaxConns = max(config.MaxConns, o.MaxConns)
 	} else if config.MaxConns < leastConns {
-		return nil, &urlError{setting: o.Setting, hint: fmt.Sprintf("pool_max_conns=%d is less than the %d that are needed", config.MaxConns, leastConns)}
+		return nil, &urlError{setting: o.Setting, hint: fmt.Sprintf("pool_max_conns=%d is less than the %d that are needed",
+			config.MaxConns, leastConns)}
 	}
 	if mode := config.ConnConfig.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
-		return nil, &urlError{setting: o.Setting, hint: "default_query_exec_mode=exec and =simple_protocol don't tell the types of arrays, which " +
+		return nil, &urlError{setting: o.Setting, hint: "default_query_exec_mode=exec and =simple_protocol don't tell the " +
+			"types of arrays, which " +
 			"batches are written as: leave it out, or take cache_describe, which does for poolers"}
 	}
 	config.BeforeConnect = o.renew
@@ -60,14 +62,16 @@ const leastConns = 2
 // says reports whether the URL, or the words in its place, set an option.
 func (o Options) says(option string) bool { return strings.Contains(o.URL, option+"=") }
 
-// pinned are the settings of a session that texts and dates depend on: a role or a database may have others. Poolers know these, and give
-// each client what it has asked for.
-var pinned = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY", "timezone": "UTC", "standard_conforming_strings": "on"}
+// pinned are the settings of a session that texts and dates depend on: a role or a database may have others. Poolers know these,
+// and give each client what it has asked for.
+var pinned = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY", "timezone": "UTC",
+	"standard_conforming_strings": "on"}
 
 // verifyPinned reports a session that is not as it was asked for, and a database that can't hold all texts.
 func verifyPinned(ctx context.Context, conn *pgx.Conn) error {
 	names := slices.Sorted(maps.Keys(pinned))
-	rows, err := conn.Query(ctx, "select name, current_setting(name) from unnest($1::text[]) name", append(names, "server_encoding"))
+	rows, err := conn.Query(ctx, "select name, current_setting(name) from unnest($1::text[]) name",
+		append(names, "server_encoding"))
 	if err != nil {
 		return err
 	}
@@ -110,10 +114,12 @@ func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// trust has the connection trust the authorities that fresh does. Client certificates pgx reads again by itself, unless TLSConfig is replaced.
+// trust has the connection trust the authorities that fresh does. Client certificates pgx reads again by itself, unless TLSConfig
+// is replaced.
 func trust(c, fresh *tls.Config) {
 	if c != nil && fresh != nil {
-		c.RootCAs, c.VerifyPeerCertificate, c.VerifyConnection = fresh.RootCAs, fresh.VerifyPeerCertificate, fresh.VerifyConnection
+		c.RootCAs, c.VerifyPeerCertificate, c.VerifyConnection =
+			fresh.RootCAs, fresh.VerifyPeerCertificate, fresh.VerifyConnection
 	}
 }
 
@@ -135,8 +141,8 @@ func first(ctx context.Context, config *pgx.ConnConfig, o Options) (*pgx.Conn, e
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// pooled reports whether there is a pooler between this process and the server. The process that the server named when the connection
-// was made is then not the one that answers.
+// pooled reports whether there is a pooler between this process and the server. The process that the server named when the
+// connection was made is then not the one that answers.
 func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, "select pg_backend_pid()").Scan(&pid)

@@ -1,5 +1,5 @@
-// Package pgdb is the common part of the Postgres checkpoint store and the Postgres sink. It connects, brings a schema up to date, calls
-// functions with a batch of rows, and says what to do about errors. It does not know the contents of the tables.
+// Package pgdb is the common part of the Postgres checkpoint store and the Postgres sink. It connects, brings a schema up to
+// date, calls functions with a batch of rows, and says what to do about errors. It does not know the contents of the tables.
 package pgdb
 
 import (
@@ -66,8 +66,9 @@ func (o *Options) step() string {
 	return "bring the schema up to date"
 }
 
-// prepare brings the schema up to date, and chooses how the pool's connections run statements. Behind a pooler by transaction the next
-// transaction may be on another connection, which does not know what was prepared on this one. So each statement is sent completely.
+// prepare brings the schema up to date, and chooses how the pool's connections run statements. Behind a pooler by transaction the
+// next transaction may be on another connection, which does not know what was prepared on this one. So each statement is sent
+// completely.
 func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) error {
 	conn, err := first(ctx, config, o)
 	if err != nil {
@@ -114,7 +115,8 @@ func (db *DB) preparing(config *pgx.ConnConfig, o Options) func(context.Context,
 				return attempt.Err
 			}
 		case <-time.After(prepareSlow):
-			return fmt.Errorf("connecting, and bringing the tables up to date if an older release has made them, takes long: it began at %s",
+			return fmt.Errorf("connecting, and bringing the tables up to date if an older release has made them, takes long: "+
+				"it began at %s",
 				time.Unix(began.Load(), 0).UTC().Format(time.RFC3339))
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -20,13 +20,16 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fault.Database{Op: op, Where: db.where, Err: furthest(err), Hint: strings.NewReplacer("DATABASE", db.database, "USER", db.user).Replace(hint(err)), Gone: gone(err), Transient: transient(err)}
+	return &fault.Database{Op: op, Where: db.where, Err: furthest(err),
+		Hint: strings.NewReplacer("DATABASE", db.database, "USER", db.user).Replace(hint(err)), Gone: gone(err),
+		Transient: transient(err)}
 }
 
 // hints are by error code: https://www.postgresql.org/docs/current/errcodes-appendix.html. Two digits stand for all codes that
 // begin with them.
 var hints = map[string]string{
-	"25006": "no session may write: the server is a standby or fails over, and the URL should name the primary; or this role or database has default_transaction_read_only",
+	"25006": "no session may write: the server is a standby or fails over, and the URL should name the primary; or this role " +
+		"or database has default_transaction_read_only",
 	"53100": "the database server's disk is full: make room; it goes on by itself",
 	"53200": "the database server is out of memory",
 	"53300": "raise max_connections, or the connection limit of the role or database; or lower pool_max_conns in the URL",
@@ -34,7 +37,8 @@ var hints = map[string]string{
 	"58030": "the database server has trouble with its disk: see its log",
 	"28":    "check user and password, in the URL or in the file of the password, and pg_hba.conf",
 	"3D000": "create the database, or correct its name in the URL",
-	"42501": "the user needs the right to create a schema: grant create on database DATABASE to USER; or, if the schema exists (psql: \\dn), the rights of its owner: grant OWNER to USER",
+	"42501": "the user needs the right to create a schema: grant create on database DATABASE to USER; or, if the schema exists " +
+		"(psql: \\dn), the rights of its owner: grant OWNER to USER",
 	"23514": "a partition of the log is missing for this server's time: it is made when the slot is opened anew",
 	"23503": "a row is missing that was there: were the tables emptied?",
 	"55P03": "another session has the table for long: see pg_stat_activity for an old transaction",
@@ -52,7 +56,8 @@ func gone(err error) bool {
 
 // poolerHints are for PgBouncer's own errors, by a part of their text, since they all have the same code.
 var poolerHints = []struct{ text, hint string }{
-	{"unsupported startup parameter", "the pooler in between lets no session choose this: take it out of the URL, or set it for " +
+	{"unsupported startup parameter", "the pooler in between lets no session choose this: take it out of the URL, or set " +
+		"it for " +
 		"the role or database in Postgres, or name it in PgBouncer's ignore_startup_parameters"},
 	{"statement pooling mode", "the pooler in between must pool by transaction or by session " +
 		"(PgBouncer's pool_mode), not by statement"},
@@ -93,7 +98,8 @@ func tlsHint(err error) string {
 	case fault.Is[x509.CertificateInvalidError](err):
 		return "renew the server's certificate, or check the clocks"
 	case isAlert(err):
-		return "the server refuses the client certificate: renew the files that sslcert and sslkey in the URL name; they are read at each connect"
+		return "the server refuses the client certificate: renew the files that sslcert and sslkey in the URL name; they are " +
+			"read at each connect"
 	case err != nil && strings.Contains(err.Error(), "server refused TLS connection"):
 		return "the server speaks no TLS (ssl = off), which sslmode in the URL demands"
 	}

@@ -19,8 +19,8 @@ import (
 // migrationLock is the advisory lock that a process holds while it makes or changes a schema: "kubecdc" as a number.
 const migrationLock = 0x6b756265636463
 
-// migration brings a schema up to date in one transaction: either all of it is there or nothing. It needs no state of a session, which a
-// pooler (PgBouncer) would lose. goose, which SQLite's migrations use, locks by session.
+// migration brings a schema up to date in one transaction: either all of it is there or nothing. It needs no state of a session,
+// which a pooler (PgBouncer) would lose. goose, which SQLite's migrations use, locks by session.
 type migration struct {
 	Options
 	tx pgx.Tx
@@ -78,8 +78,8 @@ func (o *Options) versions(ctx context.Context, conn *pgx.Conn) (has, known int,
 // table names the table of the files that were run.
 func (o *Options) table() string { return pgx.Identifier{o.Schema, "migrations"}.Sanitize() }
 
-// version is 0 for a schema that was just made. Each step first checks whether a thing exists, since "if not exists" needs the right to
-// create it even then.
+// version is 0 for a schema that was just made. Each step first checks whether a thing exists, since "if not exists" needs the
+// right to create it even then.
 func (m *migration) version(ctx context.Context) (version int, err error) {
 	if err := m.unless(ctx, "select from pg_namespace where nspname = $1", m.Schema,
 		"create schema "+pgx.Identifier{m.Schema}.Sanitize()); err != nil {
@@ -128,8 +128,10 @@ func (m *migration) run(ctx context.Context, file string, version int) error {
 	if err != nil {
 		return err
 	}
-	here := "set local statement_timeout = 0; set local search_path = " + pgx.Identifier{m.Schema}.Sanitize() + ";\n" // an index may take long
-	if _, err := m.tx.Conn().PgConn().Exec(ctx, here+string(text)+fixFunctions).ReadAll(); err != nil {               // many statements
+	// an index may take long
+	here := "set local statement_timeout = 0; set local search_path = " + pgx.Identifier{m.Schema}.Sanitize() + ";\n"
+	// many statements
+	if _, err := m.tx.Conn().PgConn().Exec(ctx, here+string(text)+fixFunctions).ReadAll(); err != nil {
 		return err
 	}
 	_, err = m.tx.Exec(ctx, "insert into "+m.table()+" (version) values ($1)", version)

@@ -48,8 +48,8 @@ func (o Options) dial(params map[string]string) (pgconn.DialFunc, error) {
 	return d.DialContext, nil
 }
 
-// A statement that writes or reads one batch, or a lease, is answered within a minute. It has one more second for each MB that it sends.
-// Otherwise the server hangs, or it has vanished behind a pooler or a proxy, which keeps the connection alive.
+// A statement that writes or reads one batch, or a lease, is answered within a minute. It has one more second for each MB that it
+// sends. Otherwise the server hangs, or it has vanished behind a pooler or a proxy, which keeps the connection alive.
 var (
 	answerTime    = time.Minute
 	answeredBytes = 1 << 20 // a second

@@ -1,7 +1,7 @@
-// Package plain prints what others have written: names and contents of objects, messages of servers. A user who may create an object can
-// put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Other characters imitate
-// another line, or change the order in which text is read. All that a command or the log prints for people passes through this
-// package, which writes such characters as escapes. It knows nothing of who prints.
+// Package plain prints what others have written: names and contents of objects, messages of servers. A user who may create an
+// object can put characters there that a terminal obeys (escape sequences: they set its title, and erase lines). Other characters
+// imitate another line, or change the order in which text is read. All that a command or the log prints for people passes through
+// this package, which writes such characters as escapes. It knows nothing of who prints.
 package plain
 
 import (
@@ -18,8 +18,8 @@ import (
 // the Own was made.
 type Own string
 
-// Escape returns the text on one line, with an escape for each character that is not printed as itself. These are control characters,
-// line ends, tabs, and characters that only steer what is shown, such as the direction of writing.
+// Escape returns the text on one line, with an escape for each character that is not printed as itself. These are control
+// characters, line ends, tabs, and characters that only steer what is shown, such as the direction of writing.
 func Escape(text string) string { return escape(text, "") }
 
 // Lines is Escape, but leaves line ends and tabs as they are. Its text is the program's own, with words of other people in it.

@@ -141,8 +141,8 @@ func (r *Reader) passLarge(scan func(*Scanner)) ([]byte, error) {
 }
 
 // Scan reads the next value like Value, and calls scan, which must skip one value. So each byte is read once. If the buffer ends
-// within the value, scan is called again. ok is false if scan failed although the value is JSON. If a value is too large, scan gets
-// its beginning.
+// within the value, scan is called again. ok is false if scan failed although the value is JSON. If a value is too large, scan
+// gets its beginning.
 func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 	if _, err := r.Peek(); err != nil {
 		return nil, false, err

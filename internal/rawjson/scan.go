@@ -277,8 +277,8 @@ func skipLiteral(b []byte, i int, literal string) int {
 	return malformed
 }
 
-// skipString returns the index after the string that starts at i, or malformed or cut. It searches sixteen bytes at a time for one
-// that ends the string, starts an escape, or is not allowed in it.
+// skipString returns the index after the string that starts at i, or malformed or cut. It searches sixteen bytes at a time for
+// one that ends the string, starts an escape, or is not allowed in it.
 func skipString(b []byte, i int) int {
 	if i >= len(b) {
 		return cut

@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// Sum returns a hash of a value that was checked before. The order of an object's members makes no difference, since a log in Avro
-// has them in the order of its schema.
+// Sum returns a hash of a value that was checked before. The order of an object's members makes no difference, since a log in
+// Avro has them in the order of its schema.
 func Sum(seed maphash.Seed, value []byte) uint64 {
 	c := NewCursor(value)
 	switch {
@@ -37,8 +37,8 @@ func mix(a, b uint64) uint64 {
 
 var sameSeed = maphash.MakeSeed()
 
-// Same reports whether two values are equal except for the order of members. Few unequal values reach Sum, since nearly all have other
-// bytes.
+// Same reports whether two values are equal except for the order of members. Few unequal values reach Sum, since nearly all have
+// other bytes.
 func Same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -46,8 +46,8 @@ func Same(a, b []byte) bool {
 	return len(a) == len(b) && len(a) > 0 && nests[a[0]] > 0 && sameBytes(a, b) && Sum(sameSeed, a) == Sum(sameSeed, b)
 }
 
-// sameBytes reports whether two texts of one length have the same bytes in any order. In most texts the numbers of a few frequent bytes
-// show that they don't, and bytes.Count is fast.
+// sameBytes reports whether two texts of one length have the same bytes in any order. In most texts the numbers of a few frequent
+// bytes show that they don't, and bytes.Count is fast.
 func sameBytes(a, b []byte) bool {
 	for _, frequent := range [][]byte{{'e'}, {'1'}, {'a'}} {
 		if bytes.Count(a, frequent) != bytes.Count(b, frequent) {

@@ -44,8 +44,8 @@ func Line(width int, parts ...Part) plain.Own {
 	return plain.Own(b.String())
 }
 
-// Wrap joins parts to lines of at most width columns. A part that does not fit begins the next line, which is indented, and continues there if it
-// is longer than a line.
+// Wrap joins parts to lines of at most width columns. A part that does not fit begins the next line, which is indented, and
+// continues there if it is longer than a line.
 func Wrap(width, indent int, parts ...Part) plain.Own {
 	var b strings.Builder
 	column := 0
@@ -108,7 +108,8 @@ func (c *Change) Lines(width int, colours *Colours, now time.Time) plain.Own {
 	return Wrap(width, len(time.TimeOnly)+3, c.parts(colours, now)...)
 }
 
-// Line returns the line. It has the object as commands take it: deploy/web -n shop. If the line is too long, What is shortened first.
+// Line returns the line. It has the object as commands take it: deploy/web -n shop. If the line is too long, What is shortened
+// first.
 func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
 	parts := c.parts(colours, now)
 	const what = 4
@@ -123,7 +124,8 @@ func (c *Change) Line(width int, colours *Colours, now time.Time) plain.Own {
 }
 
 func (c *Change) parts(colours *Colours, now time.Time) []Part {
-	parts := []Part{{Clock(c.Time, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Sign(signs[c.Op][0])}, {Object(c.Resource, c.Name), colours.Title},
+	parts := []Part{{Clock(c.Time, now) + " ", colours.Dim}, {signs[c.Op] + " ", colours.Sign(signs[c.Op][0])},
+		{Object(c.Resource, c.Name), colours.Title},
 		{prefixed(" -n ", c.Namespace), colours.Dim}, {prefixed("  ", c.What), nil}, {prefixed("  by ", c.Author), colours.Dim}}
 	for _, remark := range c.Remarks {
 		parts = append(parts, Part{"  (" + remark + ")", colours.Dim})

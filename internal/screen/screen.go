@@ -1,5 +1,5 @@
-// Package screen writes to a terminal: a line for each change, lines that fit, and a live last line that shows progress. It does not
-// know what the program does.
+// Package screen writes to a terminal: a line for each change, lines that fit, and a live last line that shows progress. It does
+// not know what the program does.
 package screen
 
 import (

@@ -31,7 +31,8 @@ func (f *File) Fail(op string, err error) error {
 			err = fmt.Errorf("%w: %w", full, err)
 		}
 	}
-	return &fault.Database{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err), Full: primaryCode(err) == codes.SQLITE_FULL, Gone: IsDamaged(err)}
+	return &fault.Database{Op: op, Where: "sqlite:" + f.path, Err: err, Hint: hint(err),
+		Full: primaryCode(err) == codes.SQLITE_FULL, Gone: IsDamaged(err)}
 }
 
 // IsDamaged reports that a file holds other bytes than SQLite has written.
@@ -71,7 +72,8 @@ func (f *File) noRoom() error {
 // IsOutside reports that the disk, the file system or another process has caused an error. Then the file's bytes may be in order.
 func IsOutside(err error) bool {
 	switch primaryCode(err) {
-	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_NOMEM, codes.SQLITE_INTERRUPT:
+	case codes.SQLITE_FULL, codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_READONLY, codes.SQLITE_PERM,
+		codes.SQLITE_NOMEM, codes.SQLITE_INTERRUPT:
 		return true
 	}
 	return isBusy(err) || errors.Is(err, ErrMoved) || fault.Is[*fs.PathError](err) || fault.Is[*fault.InUseError](err)
@@ -92,10 +94,12 @@ func asideName(path, why string) string {
 	return path + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000")
 }
 
-const noSharing = "the file system has no locks, or no memory that processes share: put the file on a local disk or a block volume, " +
+const noSharing = "the file system has no locks, or no memory that processes share: put the file on a local disk or a block " +
+	"volume, " +
 	"not on a network's or an emulated file system (KUBECDC_CHECKPOINT), or use Postgres"
 
-const mayWrite = "may this user write to the file and its folder? SQLite keeps two more files there (-wal and -shm), also to read " +
+const mayWrite = "may this user write to the file and its folder? SQLite keeps two more files there (-wal and -shm), also " +
+	"to read " +
 	"while no exporter runs"
 
 // hints say what the user can do, by https://www.sqlite.org/rescode.html, the primary codes.
@@ -106,7 +110,8 @@ var hints = map[int]string{
 	codes.SQLITE_CANTOPEN: mayWrite,
 	codes.SQLITE_READONLY: mayWrite,
 	codes.SQLITE_PERM:     mayWrite,
-	codes.SQLITE_CORRUPT: "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore a log from its backup, " +
+	codes.SQLITE_CORRUPT: "the file is damaged: a checkpoint of another log is put aside by run, and rebuilt from it; restore " +
+		"a log from its backup, " +
 		"or move the file away, and a new log begins",
 	codes.SQLITE_NOTADB: "the file is not an SQLite database: correct the path, or move the file away",
 }
@@ -118,7 +123,8 @@ func hint(err error) string {
 		return "an exporter ends, and writes back what it has; stop it before you move its file; a command can be run again"
 	case isLimited(err):
 		return "a quota, or a limit of this process (ulimit -f), is reached: raise it, or make room; it goes on by itself"
-	case ok && (e.Code() == codes.SQLITE_IOERR_SHMMAP || e.Code() == codes.SQLITE_IOERR_LOCK), errors.Is(err, errors.ErrUnsupported):
+	case ok && (e.Code() == codes.SQLITE_IOERR_SHMMAP || e.Code() == codes.SQLITE_IOERR_LOCK),
+		errors.Is(err, errors.ErrUnsupported):
 		return noSharing
 	case ok && e.Code() == codes.SQLITE_IOERR_GETTEMPPATH:
 		return "SQLite has no folder for its temporary files: may this user write to the file's folder, or to /tmp?"

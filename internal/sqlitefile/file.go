@@ -1,5 +1,5 @@
-// Package sqlitefile opens the SQLite file in which an exporter stores its checkpoint, and its log if that is in a file too. It opens
-// the file as its owner, or shares it, as commands do while an exporter runs. It does not know the contents of the tables.
+// Package sqlitefile opens the SQLite file in which an exporter stores its checkpoint, and its log if that is in a file too. It
+// opens the file as its owner, or shares it, as commands do while an exporter runs. It does not know the contents of the tables.
 //
 // An owner holds two locks of the operating system: on FILE.lock, and on the database, which may have several names. Both end
 // with the process. SQLite has locks of its own on the database. Its locks end when this process closes any descriptor of the
@@ -37,19 +37,20 @@ type File struct {
 	stop   context.CancelFunc
 }
 
-// pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. A reader that holds
-// a transaction lets that log grow (-wal). It is cut to 64 MB once it has been copied to the database.
+// pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. A reader that
+// holds a transaction lets that log grow (-wal). It is cut to 64 MB once it has been copied to the database.
 var pragmas = []string{"synchronous(full)", "foreign_keys(on)", "journal_size_limit(67108864)"}
 
-// The owner's pragmas come first. Pages of a new file can be given back to the disk later, a few at a time (incremental_vacuum). Deleted
-// content is overwritten (secure_delete), since it may be redacted now.
+// The owner's pragmas come first. Pages of a new file can be given back to the disk later, a few at a time (incremental_vacuum).
+// Deleted content is overwritten (secure_delete), since it may be redacted now.
 //
-// Only a new file gets the size of pages. The driver runs pragmas in alphabetical order. Quotes put page_size before those that write
-// the first page. SQLite's log is copied to the database every 4 MB.
-var owners = []string{`"main".page_size(16384)`, "auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)", "wal_autocheckpoint(256)"}
+// Only a new file gets the size of pages. The driver runs pragmas in alphabetical order. Quotes put page_size before those that
+// write the first page. SQLite's log is copied to the database every 4 MB.
+var owners = []string{`"main".page_size(16384)`, "auto_vacuum(incremental)", "journal_mode(wal)", "secure_delete(on)",
+	"wal_autocheckpoint(256)"}
 
-// busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time. They
-// need a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.
+// busyTimeout is how long a statement waits for another process that writes, in milliseconds. Commands write one row at a time.
+// They need a moment between an owner's transactions, which a busy owner leaves seldom, so they are more patient.
 const (
 	busyTimeout = "10000"
 	patience    = "busy_timeout(60000)"
@@ -94,9 +95,10 @@ func Own(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// Share opens a file that exists, whether or not a process owns it. A process that shares it reads in short pieces, since SQLite's log
-// grows while a transaction is open. It writes only what an owner polls. A file that it may only read, and that nobody else has open, is
-// read without locks. If somebody writes to such a file during an answer, the answer is an error (InPlace).
+// Share opens a file that exists, whether or not a process owns it. A process that shares it reads in short pieces, since
+// SQLite's log grows while a transaction is open. It writes only what an owner polls. A file that it may only read, and that
+// nobody else has open, is read without locks. If somebody writes to such a file during an answer, the answer is an error
+// (InPlace).
 func Share(ctx context.Context, path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -139,10 +141,10 @@ func (f *File) open(ctx context.Context, pragmas []string) (*sql.DB, error) {
 	return db, f.Fail("open", err)
 }
 
-// useFolder has SQLite put its temporary files into the file's folder. SQLite needs them for a statement that may have to be undone, for
-// a large sort, and for vacuum, which copies the file. In a Pod there is no other folder that may be written to. A process that may only
-// read the file uses the system's folder. The setting is the process's. SQLite calls it deprecated for programs with threads that set it
-// at different times, so a lock guards it.
+// useFolder has SQLite put its temporary files into the file's folder. SQLite needs them for a statement that may have to be
+// undone, for a large sort, and for vacuum, which copies the file. In a Pod there is no other folder that may be written to. A
+// process that may only read the file uses the system's folder. The setting is the process's. SQLite calls it deprecated for
+// programs with threads that set it at different times, so a lock guards it.
 func (f *File) useFolder(ctx context.Context) {
 	folder := strings.ReplaceAll(filepath.Dir(f.path), "'", "''")
 	_, _ = f.db.ExecContext(ctx, `pragma temp_store_directory = '`+folder+`'`)
@@ -180,8 +182,8 @@ func SyncFolder(folder string) error {
 	return d.Close()
 }
 
-// DB is the connection to the file. A transaction begins with the lock to write (begin immediate), so that it never has to be repeated.
-// A single statement, and rows that are read, take no lock that others wait for.
+// DB is the connection to the file. A transaction begins with the lock to write (begin immediate), so that it never has to be
+// repeated. A single statement, and rows that are read, take no lock that others wait for.
 func (f *File) DB() *sql.DB { return f.db }
 
 func (f *File) Path() string { return f.path }

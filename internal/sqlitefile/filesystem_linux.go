@@ -21,7 +21,8 @@ func lockDatabase(path string) (*os.File, error) {
 		return lock(path)
 	}
 	if _, warned := unusualFound.LoadOrStore(filepath.Dir(path), true); !warned {
-		slog.Warn("the file system may have no reliable locks, or lose what was synced: put the file on a local disk or a block volume",
+		slog.Warn("the file system may have no reliable locks, or lose what was synced: put the file on a local disk or a "+
+			"block volume",
 			"file", path, "type", kind)
 	}
 	return nil, nil

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A log of this size is not the owner's doing. SQLite copies it to the database every 4 MB, and begins it anew as soon as nobody reads
-// from it.
+// A log of this size is not the owner's doing. SQLite copies it to the database every 4 MB, and begins it anew as soon as nobody
+// reads from it.
 const largeLog = 256 << 20
 
 // watchLog warns when SQLite's log is large, and again when it has doubled.

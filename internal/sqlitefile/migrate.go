@@ -11,8 +11,8 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// Migrate brings the tables of one part up to date. Its migrations are SQL files by number, in the folder migrations. The table records
-// which of them were run. It does not change a shared file, and fails if its tables are not of this release.
+// Migrate brings the tables of one part up to date. Its migrations are SQL files by number, in the folder migrations. The table
+// records which of them were run. It does not change a shared file, and fails if its tables are not of this release.
 func (f *File) Migrate(ctx context.Context, embedded fs.FS, table string) error {
 	files, err := fs.Sub(embedded, "migrations")
 	if err != nil {
@@ -25,7 +25,8 @@ func (f *File) Migrate(ctx context.Context, embedded fs.FS, table string) error 
 }
 
 func (f *File) migrate(ctx context.Context, files fs.FS, table string) error {
-	p, err := goose.NewProvider(goose.DialectSQLite3, f.db, files, goose.WithTableName(table), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(goose.DialectSQLite3, f.db, files, goose.WithTableName(table),
+		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,8 @@ func (f *File) sameRelease(ctx context.Context, files fs.FS, table string) error
 	case err != nil:
 		return err
 	case tables == 0:
-		return errors.New("the file has no tables of a checkpoint: a copy of a log (replay --to-sqlite) has none, and exporter run makes them in a new file")
+		return errors.New("the file has no tables of a checkpoint: a copy of a log (replay --to-sqlite) has none, and exporter " +
+			"run makes them in a new file")
 	case current > known:
 		return fault.NewerTables(int(current), int(known))
 	case current < known:

@@ -21,7 +21,8 @@ import (
 var ErrMoved = errors.New("the file is no longer in its place")
 
 // errChanged says that somebody has written to a file that is read without locks.
-var errChanged = errors.New("somebody has written to the file while it was read, and this user may make no locks in its folder: ask again")
+var errChanged = errors.New("somebody has written to the file while it was read, and this user may make no locks in its " +
+	"folder: ask again")
 
 // remember stores which files SQLite has open: the database, and those that end with the suffixes.
 func (f *File) remember(suffixes ...string) (err error) {
@@ -74,10 +75,12 @@ func (f *File) writeBack() {
 			slog.Warn("the file was no longer in its place: all that it has is written back", "file", to, "reason", moved)
 			return
 		case !IsFull(err) && f.noRoom() == nil && !errors.Is(err, errRead):
-			slog.Error("the file is no longer in its place, and could not be written back", "file", f.path, "reason", moved, "error", err)
+			slog.Error("the file is no longer in its place, and could not be written back", "file", f.path, "reason", moved,
+				"error", err)
 			return
 		}
-		slog.Error("the file is no longer in its place, and can't be written back yet", "file", f.path, "reason", moved, "error", err)
+		slog.Error("the file is no longer in its place, and can't be written back yet", "file", f.path, "reason", moved, "error",
+			err)
 		_ = wait.For(context.Background(), 5*time.Second)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"kubecdc/internal/fault"
 )
 
-// short are kubectl's short names of built-in resources, for logs that are read without an API server. A caller that has an API server
-// asks it for the others (discovery.Served.Long).
+// short are kubectl's short names of built-in resources, for logs that are read without an API server. A caller that has an API
+// server asks it for the others (discovery.Served.Long).
 var short = map[string]string{"cj": "cronjobs.batch", "cm": "configmaps", "cs": "componentstatuses",
 	"crd": "customresourcedefinitions.apiextensions.k8s.io", "crds": "customresourcedefinitions.apiextensions.k8s.io",
-	"csr": "certificatesigningrequests.certificates.k8s.io", "deploy": "deployments.apps", "ds": "daemonsets.apps", "ep": "endpoints",
+	"csr": "certificatesigningrequests.certificates.k8s.io", "deploy": "deployments.apps", "ds": "daemonsets.apps",
+	"ep": "endpoints",
 	"ev": "events", "hpa": "horizontalpodautoscalers.autoscaling", "ing": "ingresses.networking.k8s.io", "limits": "limitranges",
 	"netpol": "networkpolicies.networking.k8s.io", "no": "nodes", "ns": "namespaces", "pc": "priorityclasses.scheduling.k8s.io",
 	"pdb": "poddisruptionbudgets.policy", "po": "pods", "pv": "persistentvolumes", "pvc": "persistentvolumeclaims",

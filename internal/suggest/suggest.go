@@ -20,10 +20,11 @@ func Closest[T any](candidates []T, n int, distance func(T) int) []T {
 	return sorted[:min(n, len(sorted))]
 }
 
-// Name returns the name closest to text, or the only one that begins with it. It returns "" if none is close enough to be what was
-// meant.
+// Name returns the name closest to text, or the only one that begins with it. It returns "" if none is close enough to be what
+// was meant.
 func Name(text string, names []string) string {
-	begin := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return len(text) < 3 || !strings.HasPrefix(name, text) })
+	begin := slices.DeleteFunc(slices.Clone(names),
+		func(name string) bool { return len(text) < 3 || !strings.HasPrefix(name, text) })
 	if len(begin) == 1 {
 		return begin[0]
 	}

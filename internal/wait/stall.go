@@ -17,8 +17,8 @@ var process struct {
 	from, to time.Time // the last stall
 }
 
-// WatchStalls notices until the context ends when this process did not run: it was suspended, its machine slept, or other processes had
-// all processors.
+// WatchStalls notices until the context ends when this process did not run: it was suspended, its machine slept, or other
+// processes had all processors.
 func WatchStalls(ctx context.Context) {
 	Every(ctx, tick, func() { record(true) })
 	process.Lock()

@@ -12,14 +12,14 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 )
 
-// Asked is the right that a request needs: to a path or to a resource. User, groups, UID and extra are empty unless the bearer of the
-// token impersonates another user.
+// Asked is the right that a request needs: to a path or to a resource. User, groups, UID and extra are empty unless the bearer of
+// the token impersonates another user.
 type Asked = authorization.SubjectAccessReviewSpec
 
 // Access decides who may read what a server serves.
 type Access interface {
-	// Allow returns nil if the bearer of the token has the right. It returns ErrUnknownToken or ErrNotAllowed if not, and any other
-	// error if no decision could be made. The token is not empty.
+	// Allow returns nil if the bearer of the token has the right. It returns ErrUnknownToken or ErrNotAllowed if not, and any
+	// other error if no decision could be made. The token is not empty.
 	Allow(ctx context.Context, token string, asked Asked) error
 }
 
@@ -28,7 +28,8 @@ var (
 	ErrNotAllowed   = errors.New("the bearer of the token may not do this")
 )
 
-// FileToken allows everything to the bearer of the token in a file. The file is read for each request, so that the token can be rotated.
+// FileToken allows everything to the bearer of the token in a file. The file is read for each request, so that the token can be
+// rotated.
 type FileToken struct{ Path string }
 
 func (f FileToken) Allow(_ context.Context, token string, asked Asked) error {
@@ -49,7 +50,8 @@ func (f FileToken) Allow(_ context.Context, token string, asked Asked) error {
 	return nil
 }
 
-// bearer returns the request's token. A browser can't be made to send a bearer token, so it may send it as the password of any user.
+// bearer returns the request's token. A browser can't be made to send a bearer token, so it may send it as the password of any
+// user.
 func bearer(r *http.Request) string {
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
@@ -61,8 +63,8 @@ func bearer(r *http.Request) string {
 	return password
 }
 
-// May returns nil if the sender of the request has the right, and otherwise the error of Access.Allow. It returns ErrCrowded if the sender has
-// too many requests (Server.Long). If a is nil, every request is allowed except impersonation.
+// May returns nil if the sender of the request has the right, and otherwise the error of Access.Allow. It returns ErrCrowded if
+// the sender has too many requests (Server.Long). If a is nil, every request is allowed except impersonation.
 func May(a Access, r *http.Request, asked Asked) error {
 	if err := impersonate(r.Header, &asked); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// certificate is a certificate that is read from its files for each connection, so that it can be rotated. If that fails, the last
-// one is served, since the two files of a rotation do not always change at once.
+// certificate is a certificate that is read from its files for each connection, so that it can be rotated. If that fails, the
+// last one is served, since the two files of a rotation do not always change at once.
 type certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -28,7 +28,8 @@ func (c *certificate) load(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, err
 	case err.Error() != c.failed:
 		c.failed = err.Error()
-		c.log.Warn("KUBECDC_HTTP_TLS_CERT and KUBECDC_HTTP_TLS_KEY can't be read: the last certificate is still served", "error", err)
+		c.log.Warn("KUBECDC_HTTP_TLS_CERT and KUBECDC_HTTP_TLS_KEY can't be read: the last certificate is still served", "error",
+			err)
 	}
 	return c.last, nil
 }

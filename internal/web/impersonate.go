@@ -32,10 +32,12 @@ func impersonate(h http.Header, asked *Asked) error {
 	return nil
 }
 
-// impersonations returns the rights that are needed to impersonate a user with groups, UID and extra, as the API server requires them.
+// impersonations returns the rights that are needed to impersonate a user with groups, UID and extra, as the API server requires
+// them.
 func impersonations(user *Asked) (rights []*authorization.ResourceAttributes) {
 	add := func(group, resource, subresource, namespace, name string) {
-		rights = append(rights, &authorization.ResourceAttributes{Verb: "impersonate", Group: group, Version: "v1", Resource: resource,
+		rights = append(rights, &authorization.ResourceAttributes{Verb: "impersonate", Group: group, Version: "v1",
+			Resource:    resource,
 			Subresource: subresource, Namespace: namespace, Name: name})
 	}
 	switch account, isAccount := strings.CutPrefix(user.User, accountPrefix); {

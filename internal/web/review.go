@@ -28,10 +28,11 @@ type Reviews struct {
 	users   *lru.Cache[reviewed, user]      // by token
 	allowed *lru.Cache[reviewed, time.Time] // time of the token's review
 	refused *lru.Cache[reviewed, refusal]
-	// places are for the reviews at once. A user with many questions waits here, and does not fill the clients' rate limits, which would
-	// delay the others. Tokens that were never seen count as the tokens of one user, "".
+	// places are for the reviews at once. A user with many questions waits here, and does not fill the clients' rate limits,
+	// which would delay the others. Tokens that were never seen count as the tokens of one user, "".
 	places *Shares
-	asking singleflight.Group // by question, and by token. One review answers all who ask the same at once, such as informers at their start
+	// by question, and by token. One review answers all who ask the same at once, such as informers at their start
+	asking singleflight.Group
 }
 
 // ReviewRights are the rights that reviews need. The ClusterRole system:auth-delegator has the same.
@@ -82,15 +83,17 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare SubjectAccessReviews: %w", err)
 	}
-	asClient, err := kubeapi.Group(rest.AnonymousClientConfig(config), authorization.SchemeGroupVersion, authorization.AddToScheme)
+	asClient, err := kubeapi.Group(rest.AnonymousClientConfig(config), authorization.SchemeGroupVersion,
+		authorization.AddToScheme)
 	if err != nil {
 		return nil, fmt.Errorf("prepare the reviews of clients: %w", err)
 	}
 	users, err1 := lru.New[reviewed, user](mostAnswers)
 	allowed, err2 := lru.New[reviewed, time.Time](mostAnswers)
 	refused, err3 := lru.New[reviewed, refusal](mostAnswers)
-	return &Reviews{tokens: tokens, access: access, asClient: asClient, now: time.Now, users: users, allowed: allowed, refused: refused,
-		places: NewShares(mostReviews)}, errors.Join(err1, err2, err3)
+	return &Reviews{tokens: tokens, access: access, asClient: asClient, now: time.Now, users: users, allowed: allowed,
+		refused: refused,
+		places:  NewShares(mostReviews)}, errors.Join(err1, err2, err3)
 }
 
 // Allow asks the API server, unless an answer is cached.
@@ -102,14 +105,18 @@ func (r *Reviews) Allow(ctx context.Context, token string, asked Asked) error {
 	if last, known := r.refused.Get(question); known && r.now().Sub(last.time) < refusedFor {
 		return last.err
 	}
-	_, err := once(ctx, r, question, func(ctx context.Context) (any, error) { return nil, r.decide(ctx, question, token, &asked) })
+	_, err := once(ctx, r, question, func(ctx context.Context) (any, error) {
+		return nil,
+			r.decide(ctx, question, token, &asked)
+	})
 	return err
 }
 
 // once does something that many may ask for at once. It goes on when the first of them leaves.
 func once[T any](ctx context.Context, r *Reviews, key reviewed, do func(context.Context) (T, error)) (answer T, err error) {
 	done := r.asking.DoChan(string(key[:]), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout) // also for the waits before a request is sent
+		// also for the waits before a request is sent
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()
 		return do(ctx)
 	})
@@ -125,7 +132,8 @@ func once[T any](ctx context.Context, r *Reviews, key reviewed, do func(context.
 // place waits for a place for a user's review.
 func (r *Reviews) place(ctx context.Context, user string) (leave func(), err error) {
 	if err := r.places.Acquire(ctx, user, 1); err != nil {
-		return nil, fmt.Errorf("ask the API server for a review: others of the same user, or of tokens that were never seen, have waited for %s: %w",
+		return nil, fmt.Errorf("ask the API server for a review: others of the same user, or of tokens that were never seen, "+
+			"have waited for %s: %w",
 			reviewTimeout, err)
 	}
 	return func() { r.places.Release(user, 1) }, nil
@@ -227,7 +235,8 @@ func (r *Reviews) review(ctx context.Context, sender string, asked Asked) (decis
 	}
 	defer leave()
 	var may authorization.SubjectAccessReview
-	err = r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{Spec: asked}).Do(ctx).Into(&may)
+	err =
+		r.access.Post().Resource("subjectaccessreviews").Body(&authorization.SubjectAccessReview{Spec: asked}).Do(ctx).Into(&may)
 	if err != nil {
 		return nil, fmt.Errorf("review the rights of %s (%s): %w", asked.User, needs, err)
 	}

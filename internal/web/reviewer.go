@@ -45,7 +45,8 @@ func (r *Reviews) Forward(request *http.Request, path string, review any) error 
 		return err
 	}
 	defer leave()
-	posted := r.asClient.Post().AbsPath(path).SetHeader("Authorization", "Bearer "+bearer(request)).SetHeader("Content-Type", "application/json").Body(body)
+	posted := r.asClient.Post().AbsPath(path).SetHeader("Authorization", "Bearer "+bearer(request)).SetHeader("Content-Type",
+		"application/json").Body(body)
 	for name, values := range request.Header {
 		if strings.HasPrefix(name, "Impersonate-") {
 			posted.SetHeader(name, values...)

@@ -1,5 +1,5 @@
-// Package web serves HTTP on a port that anybody may reach. It bounds the cost of a stranger's request, serves TLS with certificates
-// that can be rotated, and decides who may read. It does not know what is served.
+// Package web serves HTTP on a port that anybody may reach. It bounds the cost of a stranger's request, serves TLS with
+// certificates that can be rotated, and decides who may read. It does not know what is served.
 package web
 
 import (
@@ -58,8 +58,10 @@ func Listen(o Options) (*Server, error) {
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetHTTP2(o.MostRequests > 0)
-	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: mostStreams, MaxReadFrameSize: 16 << 10, MaxReceiveBufferPerConnection: 64 << 10,
-		MaxReceiveBufferPerStream: 64 << 10, SendPingTimeout: answerWithin, PingTimeout: answerWithin, WriteByteTimeout: answerWithin}
+	s.http.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: mostStreams, MaxReadFrameSize: 16 << 10,
+		MaxReceiveBufferPerConnection: 64 << 10,
+		MaxReceiveBufferPerStream:     64 << 10, SendPingTimeout: answerWithin, PingTimeout: answerWithin,
+		WriteByteTimeout: answerWithin}
 	if o.TLSCert != "" {
 		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
 		s.http.TLSConfig, s.isTLS = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}, true
@@ -161,7 +163,8 @@ type long struct {
 	began   bool // the answer
 }
 
-// within sets how long the next part may take, or no limit for 0. HTTP/2 ends an answer at its deadline even if nothing is written.
+// within sets how long the next part may take, or no limit for 0. HTTP/2 ends an answer at its deadline even if nothing is
+// written.
 func (l *long) within(limit time.Duration) {
 	end := time.Time{}
 	if limit > 0 {

@@ -44,15 +44,16 @@ func socketToken(r *http.Request) (token string, others []string) {
 	return token, others
 }
 
-// SendsItsToken reports whether the sender of a request has written its token into it, and not a browser that remembers a password.
+// SendsItsToken reports whether the sender of a request has written its token into it, and not a browser that remembers a
+// password.
 func SendsItsToken(r *http.Request) bool {
 	token, _ := socketToken(r)
 	scheme, _, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return token != "" || strings.EqualFold(scheme, "Bearer")
 }
 
-// WithoutToken returns the request without the token among its subprotocols, one of which the answer names. The request itself is still
-// its sender's.
+// WithoutToken returns the request without the token among its subprotocols, one of which the answer names. The request itself is
+// still its sender's.
 func WithoutToken(r *http.Request) *http.Request {
 	_, others := socketToken(r)
 	r = r.Clone(r.Context())
@@ -62,7 +63,8 @@ func WithoutToken(r *http.Request) *http.Request {
 	return r
 }
 
-// Hijack is for WebSockets. The connection still counts, its writes have the deadline of a long answer, and it ends with the server.
+// Hijack is for WebSockets. The connection still counts, its writes have the deadline of a long answer, and it ends with the
+// server.
 func (l *long) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := l.control.Hijack()
 	if err != nil {

@@ -31,7 +31,8 @@ type Part struct {
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 
 // copies are annotations in which programs store a copy of the object.
-var copies = []string{"kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original", "objectset.rio.cattle.io/applied",
+var copies = []string{"kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original",
+	"objectset.rio.cattle.io/applied",
 	"banzaicloud.com/last-applied", "kopf.zalando.org/last-handled-configuration"}
 
 // withoutBookkeeping removes bookkeeping and copies from an object.

@@ -18,10 +18,11 @@ type Coverage struct {
 	Since change.ResourceVersion `json:"completeSince"`
 	UpTo  change.ResourceVersion `json:"completeUpTo"`
 	// At is the resourceVersion in the question, or the one that the question's time stands for.
-	At     change.ResourceVersion `json:"resourceVersion,omitempty"`
-	AtTime time.Time              `json:"watermark,omitzero"` // time of the last position by then, or zero if the question is a version
-	Known  time.Time              `json:"-"`                  // time of the last position by then, for each kind of question
-	End    time.Time              `json:"-"`                  // time of the last position of all, or zero if the resource is gone
+	At change.ResourceVersion `json:"resourceVersion,omitempty"`
+	// time of the last position by then, or zero if the question is a version
+	AtTime time.Time `json:"watermark,omitzero"`
+	Known  time.Time `json:"-"` // time of the last position by then, for each kind of question
+	End    time.Time `json:"-"` // time of the last position of all, or zero if the resource is gone
 	// SinceTime is when the log reached Since.
 	SinceTime time.Time `json:"completeSinceTime,omitzero"`
 	Missing   []string  `json:"missing,omitempty"`
@@ -95,7 +96,8 @@ func (s *Set) coverage(st *Timeline) Coverage {
 		return c
 	}
 	if c.At.Compare(c.Since) < 0 || st.retained.Version != "" && st.retained.n > e.last.n {
-		c.lacks("the log has every change since resourceVersion %s, and lacks older ones: objects that existed at %s may be absent, or "+
+		c.lacks("the log has every change since resourceVersion %s, and lacks older ones: objects that existed at %s may be "+
+			"absent, or "+
 			"older than they were", c.Since, c.At)
 	}
 	s.checkEnd(&c, st, e, ended)
@@ -143,8 +145,8 @@ func (s *Set) checkEnd(c *Coverage, st *Timeline, e *era, ended bool) {
 	}
 }
 
-// Cover returns within which versions an answer is complete. It returns a TwoStatesError if the moment is a version that stands for
-// two states.
+// Cover returns within which versions an answer is complete. It returns a TwoStatesError if the moment is a version that stands
+// for two states.
 func (s *Set) Cover(namespace string) (all []Coverage, err error) {
 	s.versions = map[change.StreamID]change.ResourceVersion{}
 	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
@@ -161,9 +163,10 @@ func (s *Set) Cover(namespace string) (all []Coverage, err error) {
 	return all, nil
 }
 
-// Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out gaps
-// that ended before a time.
-func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string, err error) {
+// Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out
+// gaps that ended before a time.
+func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string,
+	err error) {
 	s, err := readSet(ctx, r, objects.Resources, Target{}, nil)
 	if err != nil {
 		return nil, nil, err

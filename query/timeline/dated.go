@@ -40,7 +40,8 @@ type dated struct {
 // hindsight is how long changes are still checked for an earlier time after a stream has caught up.
 const hindsight = 10 * time.Minute
 
-// Date finds the version of each stream if the target is a time on the cluster's clock. It adds to the coverage what may be missing.
+// Date finds the version of each stream if the target is a time on the cluster's clock. It adds to the coverage what may be
+// missing.
 func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covered []Coverage) error {
 	t := s.target.Happened
 	if t.IsZero() {
@@ -55,7 +56,8 @@ func (s *Set) Date(ctx context.Context, r sinks.Reader, q *sinks.Objects, covere
 		}
 		e, _ := s.eraOf(st)
 		seenBy, since := s.seenBy(st, t), st.atTarget
-		s.daters[st.Stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy, horizon: seenBy.Add(hindsight)}
+		s.daters[st.Stream] = &dater{timeline: st, position: since.Version, gaps: st.gapsOf(e), t: t, seenBy: seenBy,
+			horizon: seenBy.Add(hindsight)}
 		if s.target.Back > 0 {
 			since = later(st.earliest, e.first)
 		}
@@ -184,8 +186,8 @@ func (d *dater) decide(c *Coverage) {
 	}
 }
 
-// divide returns the last version known to be before the time, and the first one known to be after it. unsure are the changes between
-// them of objects that are asked for. If a change that was seen late is from before the time, the stream was behind then.
+// divide returns the last version known to be before the time, and the first one known to be after it. unsure are the changes
+// between them of objects that are asked for. If a change that was seen late is from before the time, the stream was behind then.
 func (d *dater) divide() (last, next change.ResourceVersion, unsure []dated) {
 	last = d.position
 	for i := range d.changes {
@@ -226,7 +228,8 @@ func (d *dater) orderOf(c *dated) When {
 // MostBack is how far a time that was given as a duration may be moved back.
 const MostBack = time.Minute
 
-// Earlier moves a time to the last second before it at which the changes that were read are certain. It returns false if there is none.
+// Earlier moves a time to the last second before it at which the changes that were read are certain. It returns false if there is
+// none.
 func (s *Set) Earlier(t *Target) bool {
 	for t.Back >= time.Second {
 		if t.Happened, t.Back = t.Happened.Add(-time.Second), t.Back-time.Second; s.areCertainAt(t.Happened) {

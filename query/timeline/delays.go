@@ -63,7 +63,8 @@ func (p activity) seenBy(t time.Time) time.Time {
 	latest, seconds := t, slices.Sorted(maps.Keys(p))
 	for i := range seconds[min(1, len(seconds)):] {
 		from, to := time.Unix(seconds[i], 0), time.Unix(seconds[i+1], 0).Add(time.Second)
-		if end := to.Add(2 * quietLimit); to.Sub(from) > quietLimit+time.Second && !from.After(t) && end.After(latest) && end.After(t) {
+		if end := to.Add(2 * quietLimit); to.Sub(from) > quietLimit+time.Second && !from.After(t) && end.After(latest) &&
+			end.After(t) {
 			latest = end
 		}
 	}

@@ -20,6 +20,7 @@ func (e *TwoStatesError) Error() string {
 	for _, t := range e.Times {
 		times = append(times, t.UTC().Format(time.RFC3339))
 	}
-	return fmt.Sprintf("%s: etcd was restored from a backup, and resourceVersion %s stands for the states at %s: ask for one of these times",
+	return fmt.Sprintf("%s: etcd was restored from a backup, and resourceVersion %s stands for the states at %s: ask for one "+
+		"of these times",
 		e.Stream, e.Version, strings.Join(times, " and "))
 }

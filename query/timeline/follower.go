@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Follower follows the control records of a log. So a question about the end of the log reads only the records that are new. A question about
-// an earlier moment reads those near it. It is safe for concurrent use.
+// Follower follows the control records of a log. So a question about the end of the log reads only the records that are new. A
+// question about an earlier moment reads those near it. It is safe for concurrent use.
 type Follower struct {
 	Log    sinks.Reader
 	mu     sync.Mutex
@@ -39,7 +39,8 @@ const outOfOrder = time.Minute
 // errRenumbered says that a slot's log lost its end, and that new batches have the numbers of lost ones.
 var errRenumbered = errors.New("batches have the numbers of lost ones")
 
-// follow reads the control records that are new. It returns what the log tells of some resources at its end, and the stops before.
+// follow reads the control records that are new. It returns what the log tells of some resources at its end, and the stops
+// before.
 func (f *Follower) follow(ctx context.Context, resources []string) (end *Set, stops []*Set, err error) {
 	retained, err := f.Log.Retained(ctx, nil)
 	if err != nil {
@@ -49,7 +50,8 @@ func (f *Follower) follow(ctx context.Context, resources []string) (end *Set, st
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	ctx = context.WithoutCancel(ctx) // or the next client would begin again
-	if f.all != nil && !maps.EqualFunc(f.all.retained, retained, func(a, b sinks.Retained) bool { return a.Since.Equal(b.Since) }) {
+	if f.all != nil && !maps.EqualFunc(f.all.retained, retained,
+		func(a, b sinks.Retained) bool { return a.Since.Equal(b.Since) }) {
 		f.all = nil
 	}
 	if f.all == nil || !f.began.After(arrived) { // or those who waited together share one reading
@@ -116,7 +118,8 @@ func (f *Follower) stop() {
 	f.all.earliest, f.all.latest = time.Time{}, time.Time{}
 }
 
-// Moment returns what the control records of the log tell of some resources at a moment. It reads the new ones, and those near the moment.
+// Moment returns what the control records of the log tell of some resources at a moment. It reads the new ones, and those near
+// the moment.
 func (f *Follower) Moment(ctx context.Context, resources []string, moment Target) (*Set, error) {
 	end, stops, err := f.follow(ctx, resources)
 	if err == nil {
@@ -223,7 +226,8 @@ func (s *Set) isPast(end *Set) bool {
 		switch {
 		case s.Cut == nil && !s.hasEra(st, known):
 			return false
-		case known.last.Version == "" || st != nil && (st.afterTarget.Version != "" || s.Cut != nil && st.last.Version != "" && isAfter(st.last)):
+		case known.last.Version == "" || st != nil &&
+			(st.afterTarget.Version != "" || s.Cut != nil && st.last.Version != "" && isAfter(st.last)):
 		case st == nil || st.last.Version == "":
 			if !isAfter(known.first()) {
 				return false

@@ -30,8 +30,8 @@ func (s Late) addGap(g *change.Gap) {
 // true.
 func (s Late) Skips(l *sinks.Logged) bool { return l.Gap != "" && !s.complete[l.Gap] }
 
-// Ignores reports whether the settings may have left out updates of a resource between a time and a change. known says that the log
-// tells what they left out.
+// Ignores reports whether the settings may have left out updates of a resource between a time and a change. known says that the
+// log tells what they left out.
 func (s Late) Ignores(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
 	return s.owners.ignores(resource, since, l)
 }

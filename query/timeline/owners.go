@@ -56,14 +56,16 @@ func (o *owners) add(c *change.Control) {
 // ownerSlack is how far the clocks of owners and of the API server may differ. A change may also take so long until it is read.
 const ownerSlack = time.Minute
 
-// ignores reports whether updates of a resource may be left out that happened between a time and a change, and whether the log says so.
+// ignores reports whether updates of a resource may be left out that happened between a time and a change, and whether the log
+// says so.
 func (o *owners) ignores(resource string, since time.Time, l *sinks.Logged) (may, known bool) {
 	if o == nil || o.all[ownerID{l.Slot, l.Epoch}] == nil {
 		return false, false
 	}
 	known = !since.Before(o.since)
 	for id, w := range o.all {
-		if id != (ownerID{l.Slot, l.Epoch}) && (w.last.Before(since.Add(-ownerSlack)) || w.first.After(l.Logged.Add(ownerSlack))) {
+		if id != (ownerID{l.Slot, l.Epoch}) && (w.last.Before(since.Add(-ownerSlack)) ||
+			w.first.After(l.Logged.Add(ownerSlack))) {
 			continue
 		}
 		may, known = may || Ignores(w.ignores, resource), known && w.said

@@ -50,8 +50,9 @@ type step struct {
 }
 
 func newSet(resources []string, retained map[string]sinks.Retained, target Target, cut *sinks.Cut) *Set {
-	return &Set{resources: resources, target: target, Cut: cut, retained: retained, activity: map[int]activity{}, currents: map[int]*current{},
-		streams: map[change.StreamID]*Timeline{}, read: point{Point: sinks.Point{Place: sinks.Place{}}}, owners: newOwners()}
+	return &Set{resources: resources, target: target, Cut: cut, retained: retained, activity: map[int]activity{},
+		currents: map[int]*current{},
+		streams:  map[change.StreamID]*Timeline{}, read: point{Point: sinks.Point{Place: sinks.Place{}}}, owners: newOwners()}
 }
 
 // Source finds what the control records of a log tell of some resources at a moment.
@@ -84,7 +85,8 @@ func readSet(ctx context.Context, r sinks.Reader, resources []string, target Tar
 func (s *Set) copyOf(resources []string) *Set {
 	own := *s
 	own.resources, own.steps, own.read.Place = resources, slices.Clone(s.steps), maps.Clone(s.read.Place)
-	own.activity, own.currents, own.streams, own.owners = map[int]activity{}, map[int]*current{}, map[change.StreamID]*Timeline{}, newOwners()
+	own.activity, own.currents, own.streams, own.owners =
+		map[int]activity{}, map[int]*current{}, map[change.StreamID]*Timeline{}, newOwners()
 	for slot, c := range s.currents {
 		known := *c
 		own.currents[slot] = &known
@@ -115,7 +117,8 @@ func (s *Set) verify(ctx context.Context, r sinks.Reader) error {
 	return nil
 }
 
-// batchesBefore returns the number of batches before the one of a control record. The record of a span stands for several batches.
+// batchesBefore returns the number of batches before the one of a control record. The record of a span stands for several
+// batches.
 func (s *Set) batchesBefore(c *change.Control) int {
 	if last, known := s.read.Place[c.Slot]; known && c.Batch > last {
 		return s.read.n + int(c.Batch-last-1)
@@ -192,7 +195,8 @@ func (s *Set) needsAll(span *sinks.Span) bool {
 	switch {
 	case !known:
 		return true
-	case !t.Happened.IsZero() && !t.Happened.After(time.UnixMilli(span.TimeMs).Add(around)) && !t.Happened.Before(span.Earliest.Add(-around)):
+	case !t.Happened.IsZero() && !t.Happened.After(time.UnixMilli(span.TimeMs).Add(around)) &&
+		!t.Happened.Before(span.Earliest.Add(-around)):
 		return true
 	case s.Cut != nil && span.First <= s.Cut.Batches[span.Slot] && s.Cut.Batches[span.Slot] < span.Batch:
 		return true
@@ -202,7 +206,8 @@ func (s *Set) needsAll(span *sinks.Span) bool {
 			return false
 		}
 		st := s.streams[p.Stream]
-		return st == nil || st.currentEra().start() == "" || st.isOpen() || st.wentBack || p.ResourceVersion.Compare(st.last.Version) < 0 ||
+		return st == nil || st.currentEra().start() == "" || st.isOpen() || st.wentBack ||
+			p.ResourceVersion.Compare(st.last.Version) < 0 ||
 			t.Version != "" && p.ResourceVersion.Compare(t.Version) > 0 && st.last.Version.Compare(t.Version) <= 0
 	})
 }
@@ -263,7 +268,8 @@ func (s *Set) addPosition(p change.Position, c *change.Control) {
 		s.timelineOf(p.Stream).wentBack = true
 		return
 	}
-	st, m := s.timelineOf(p.Stream), Mark{p.ResourceVersion, p.Time, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch, s.pointBefore(c)}
+	st, m := s.timelineOf(p.Stream), Mark{p.ResourceVersion, p.Time, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch,
+		s.pointBefore(c)}
 	if !st.late.IsZero() {
 		m.current, st.late = st.late, time.Time{}
 	}
@@ -299,11 +305,13 @@ func (s *Set) confirm(c *change.Control) {
 	for _, id := range known.streams {
 		st := s.streams[id]
 		// A record from before another era may follow its beginning.
-		if st == nil || st.hasEnded || st.currentEra().first.Version == "" || st.last.slot != c.Slot || !st.last.Time.Before(known.upTo) {
+		if st == nil || st.hasEnded || st.currentEra().first.Version == "" || st.last.slot != c.Slot ||
+			!st.last.Time.Before(known.upTo) {
 			continue
 		}
 		m := st.last
-		m.Time, m.current, m.Logged, m.batch, m.point = known.upTo, known.upTo, time.UnixMilli(c.TimeMs), c.Batch, s.pointBefore(c)
+		m.Time, m.current, m.Logged, m.batch, m.point =
+			known.upTo, known.upTo, time.UnixMilli(c.TimeMs), c.Batch, s.pointBefore(c)
 		s.addMark(st, m, c.Epoch)
 	}
 	known.upTo = time.Time{}

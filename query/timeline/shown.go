@@ -9,8 +9,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// ShownTime returns the newest time that a position or a change up to the moment shows, so that the moment is not earlier. After an outage
-// changes are seen late, but objects have their own times, and the stream's last live position is from before.
+// ShownTime returns the newest time that a position or a change up to the moment shows, so that the moment is not earlier. After
+// an outage changes are seen late, but objects have their own times, and the stream's last live position is from before.
 func (s *Set) ShownTime(ctx context.Context, r sinks.Reader, covered []Coverage) (shown time.Time, err error) {
 	version, position := s.target.Version, s.SafePosition()
 	spans := map[change.StreamID][]span{}
@@ -84,8 +84,8 @@ func (s *Set) cutAfterTarget(ctx context.Context, r sinks.Reader) (*sinks.Cut, e
 	return &cut, err
 }
 
-// Current returns by when the log has all of each stream: the earliest of their last positions. It leaves out resources that were removed, and
-// is zero if there are no others.
+// Current returns by when the log has all of each stream: the earliest of their last positions. It leaves out resources that were
+// removed, and is zero if there are no others.
 func (s *Set) Current() (upTo time.Time) {
 	for _, st := range s.streams {
 		if last := st.last; last.Version != "" && st.currentEra().removed.IsZero() && (upTo.IsZero() || last.Time.Before(upTo)) {

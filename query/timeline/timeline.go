@@ -46,11 +46,13 @@ type Timeline struct {
 
 // nearTarget is the positions of a stream around a target.
 type nearTarget struct {
-	earliest       Mark // last position at the earliest time to which the target may be moved, or else the first after it
-	atTarget       Mark // the last position by the target
-	afterTarget    Mark // the first position after the target's version or time
-	beforeTarget   Mark // the last position before afterTarget
-	firstOfVersion Mark // the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may follow
+	earliest     Mark // last position at the earliest time to which the target may be moved, or else the first after it
+	atTarget     Mark // the last position by the target
+	afterTarget  Mark // the first position after the target's version or time
+	beforeTarget Mark // the last position before afterTarget
+	// the first position at the version of beforeTarget. Events are deleted before a position reaches that version, so more may
+	// follow
+	firstOfVersion Mark
 }
 
 // era is the time from one first list to the next. A new era begins when a forgotten stream, or a removed resource, comes back.
@@ -207,7 +209,8 @@ func (st *Timeline) first() (m Mark) {
 // copy returns a copy, which other records do not change.
 func (st *Timeline) copy() *Timeline {
 	own := *st
-	own.gaps, own.eras, own.recorded, own.delays.lates = slices.Clone(st.gaps), slices.Clone(st.eras), slices.Clip(st.recorded), slices.Clip(st.delays.lates)
+	own.gaps, own.eras, own.recorded, own.delays.lates =
+		slices.Clone(st.gaps), slices.Clone(st.eras), slices.Clip(st.recorded), slices.Clip(st.delays.lates)
 	own.delays.unread, own.delays.tenures = slices.Clone(st.delays.unread), slices.Clone(st.delays.tenures)
 	for i, e := range own.eras {
 		era := *e

@@ -41,7 +41,8 @@ func DeletionOf(l *sinks.Logged, requester *Who) *Deletion {
 		object = l.After
 	}
 	d.created = cmp.Or(createdAt(object), l.Time)
-	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &d.owners) // the change was decoded before, so this is valid JSON
+	// the change was decoded before, so this is valid JSON
+	_ = json.Unmarshal(rawjson.Member(rawjson.Member(object, "metadata"), "ownerReferences"), &d.owners)
 	if l.Namespace != "" {
 		d.owners = append(d.owners, owner{APIVersion: "v1", Kind: "Namespace", Name: strings.Clone(l.Namespace)})
 	}
@@ -65,7 +66,8 @@ func createdAt(object []byte) (created time.Time) {
 // isPersons reports whether a person is known to have requested the deletion. Users of controllers begin with "system:".
 func (d *Deletion) isPersons() bool {
 	w := d.Requester
-	return w != nil && (w.Grade == Exact && !strings.HasPrefix(w.User, "system:") || (&Deletion{Requester: w.AskedBy}).isPersons())
+	return w != nil && (w.Grade == Exact && !strings.HasPrefix(w.User, "system:") ||
+		(&Deletion{Requester: w.AskedBy}).isPersons())
 }
 
 // deepest is how many levels of owners are read.

@@ -54,7 +54,8 @@ const overlap = 5 * time.Second
 
 // ReadRequests reads the audit records of objects that were received since a time, and for an hour before. A zero time reads all.
 func ReadRequests(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (*Requests, error) {
-	q := &Requests{reader: r, byVersionBefore: map[versioned][]*audit.Record{}, byVersionAfter: map[versioned][]*audit.Record{}, byName: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
+	q := &Requests{reader: r, byVersionBefore: map[versioned][]*audit.Record{}, byVersionAfter: map[versioned][]*audit.Record{},
+		byName: map[identity][]*audit.Record{}, bulk: map[string][]*audit.Record{},
 		used: map[*audit.Record]bool{}, last: map[identity]last{}, texts: map[string]string{}, recent: map[string]time.Time{}}
 	asked := objects.Query()
 	q.query = audit.Query{Resources: asked.Resources, Namespace: asked.Namespace, Name: asked.Name}
@@ -108,7 +109,8 @@ func (q *Requests) CheckUser(user string) error {
 	if slices.Contains(known, user) {
 		return nil
 	}
-	return fmt.Errorf("no audit event of that time names the user %q%s", user, strings.TrimRight(": "+suggest.DidYouMean(user, known), ": "))
+	return fmt.Errorf("no audit event of that time names the user %q%s", user,
+		strings.TrimRight(": "+suggest.DidYouMean(user, known), ": "))
 }
 
 func (q *Requests) add(given *audit.Record) {
@@ -135,7 +137,8 @@ func (q *Requests) add(given *audit.Record) {
 	index(q.byVersionBefore, r.VersionBegan)
 	index(q.byVersionAfter, r.VersionAfter)
 	named := q.byName[o]
-	i, _ := slices.BinarySearchFunc(named, r, func(known, r *audit.Record) int { return cmp.Or(known.Time.Compare(r.Time), -1) }) // after all of its time
+	// after all of its time
+	i, _ := slices.BinarySearchFunc(named, r, func(known, r *audit.Record) int { return cmp.Or(known.Time.Compare(r.Time), -1) })
 	q.byName[o] = slices.Insert(named, i, r)
 }
 
@@ -183,7 +186,8 @@ func (q *Requests) compact(given *audit.Record) *audit.Record {
 	r := *given
 	r.Received = time.Now()
 	r.ID, r.Groups, r.Extra, r.Addresses, r.AuditID = "", nil, nil, nil, strings.Clone(r.AuditID)
-	for _, text := range []*string{&r.Resource, &r.Namespace, &r.Name, &r.UID, &r.Verb, &r.Subresource, &r.Manager, &r.User, &r.Impersonated,
+	for _, text := range []*string{&r.Resource, &r.Namespace, &r.Name, &r.UID, &r.Verb, &r.Subresource, &r.Manager, &r.User,
+		&r.Impersonated,
 		&r.UserAgent, (*string)(&r.VersionBefore), (*string)(&r.VersionBegan), (*string)(&r.VersionAfter)} {
 		if known, ok := q.texts[*text]; ok {
 			*text = known
@@ -288,8 +292,8 @@ func (q *Requests) versioned(t *transition) []*audit.Record {
 	return found
 }
 
-// sinceWritten returns the time of the earliest request that wrote from the version before a change, or the change's. If no update was left
-// out since, the request made the change.
+// sinceWritten returns the time of the earliest request that wrote from the version before a change, or the change's. If no
+// update was left out since, the request made the change.
 func (q *Requests) sinceWritten(t *transition, l *sinks.Logged) time.Time {
 	since := l.Time
 	for _, r := range q.versioned(t) {
@@ -308,7 +312,8 @@ func (q *Requests) near(t *transition) (found []*audit.Record) {
 	from, to := t.window()
 	for _, o := range []identity{t.identity, {t.identity.resource, t.identity.namespace, ""}} {
 		requests := q.byName[o]
-		first, _ := slices.BinarySearchFunc(requests, from.Add(-longest), func(r *audit.Record, start time.Time) int { return r.Time.Compare(start) })
+		first, _ := slices.BinarySearchFunc(requests, from.Add(-longest),
+			func(r *audit.Record, start time.Time) int { return r.Time.Compare(start) })
 		for _, r := range requests[first:] {
 			if r.Time.After(to) {
 				break
@@ -327,14 +332,16 @@ func (q *Requests) collections(t *transition) (found []*audit.Record) {
 		return nil
 	}
 	from, _ := t.window()
-	to := t.seen.Add(time.Second) // the selected objects are gone when the request is answered, so the deletion is not older than the request
+	// the selected objects are gone when the request is answered, so the deletion is not older than the request
+	to := t.seen.Add(time.Second)
 	return filter(q.bulk[t.identity.resource], func(r *audit.Record) bool {
-		return (r.Namespace == "" || r.Namespace == t.identity.namespace) && t.fits(r) && !r.Answered.Before(from) && !r.Time.After(to) && t.selectedBy(r)
+		return (r.Namespace == "" || r.Namespace == t.identity.namespace) && t.fits(r) && !r.Answered.Before(from) &&
+			!r.Time.After(to) && t.selectedBy(r)
 	})
 }
 
-// UsersBetween returns the users whose requests are known to have made a version of an object after one version, up to another. If
-// from is empty, it begins at the creation. If to is empty, it ends with the object.
+// UsersBetween returns the users whose requests are known to have made a version of an object after one version, up to another.
+// If from is empty, it begins at the creation. If to is empty, it ends with the object.
 func (q *Requests) UsersBetween(resource, namespace, name, uid string, from, to change.ResourceVersion) (users []string) {
 	if !q.Known() {
 		return nil

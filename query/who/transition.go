@@ -46,7 +46,8 @@ type marks struct{ deleting, finalizers, bound, disrupted bool }
 func marksOf(body []byte) marks {
 	metadata, spec := rawjson.Member(body, "metadata"), rawjson.Member(body, "spec")
 	return marks{deleting: rawjson.Member(metadata, "deletionTimestamp") != nil, bound: rawjson.Member(spec, "nodeName") != nil,
-		finalizers: hasItems(rawjson.Member(metadata, "finalizers")) || hasItems(rawjson.Member(spec, "finalizers")), // spec.finalizers are a namespace's
+		// spec.finalizers are a namespace's
+		finalizers: hasItems(rawjson.Member(metadata, "finalizers")) || hasItems(rawjson.Member(spec, "finalizers")),
 		disrupted:  bytes.Contains(rawjson.Member(rawjson.Member(body, "status"), "conditions"), []byte(`"DisruptionTarget"`))}
 }
 
@@ -54,7 +55,8 @@ func marksOf(body []byte) marks {
 func sameBut(before, after []byte, oldVersion, newVersion change.ResourceVersion) bool {
 	const name = `"resourceVersion":"`
 	i := bytes.Index(before, []byte(name+string(oldVersion)+`"`))
-	return i >= 0 && len(after) >= i && bytes.Equal(before[:i], after[:i]) && bytes.HasPrefix(after[i:], []byte(name+string(newVersion)+`"`)) &&
+	return i >= 0 && len(after) >= i && bytes.Equal(before[:i], after[:i]) &&
+		bytes.HasPrefix(after[i:], []byte(name+string(newVersion)+`"`)) &&
 		bytes.Equal(before[i+len(name)+len(oldVersion):], after[i+len(name)+len(newVersion):])
 }
 
@@ -77,8 +79,9 @@ func identityOf(l *sinks.Logged) identity {
 
 // transitionOf returns the transition of a change. If the log has no before-image, it uses what the previous change recorded.
 func transitionOf(l *sinks.Logged, o identity, earlier last) *transition {
-	t := &transition{op: l.Op, identity: o, uid: strings.Clone(l.UID), version: change.ResourceVersion(strings.Clone(string(l.ResourceVersion))),
-		now: marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: l.Provenance.ManagerNames(),
+	t := &transition{op: l.Op, identity: o, uid: strings.Clone(l.UID),
+		version: change.ResourceVersion(strings.Clone(string(l.ResourceVersion))),
+		now:     marksOf(l.After), seen: l.Time, late: l.Gap != "", several: l.Inferred, managers: l.Provenance.ManagerNames(),
 		selected: l.Stream.LabelSelector != "" || l.Stream.FieldSelector != ""}
 	if happened := l.Provenance.Time; !happened.IsZero() && (l.Op == change.Update || l.Op == change.Create && !t.selected) {
 		t.happened = happened
@@ -136,7 +139,8 @@ func (t *transition) fits(r *audit.Record) bool {
 func (t *transition) proves(r *audit.Record) bool {
 	wrote := r.Effect == audit.Wrote || r.VersionBefore != "" && r.VersionAfter != "" && r.VersionBefore != r.VersionAfter
 	switch {
-	case t.unproven || !r.Succeeded() || r.Retried || r.UID != t.uid: // a retried request may have had a third attempt that was not recorded
+	// a retried request may have had a third attempt that was not recorded
+	case t.unproven || !r.Succeeded() || r.Retried || r.UID != t.uid:
 		return false
 	case t.op == change.Create:
 		return r.Created && !t.selected
@@ -147,10 +151,12 @@ func (t *transition) proves(r *audit.Record) bool {
 	case r.VersionBegan == t.before && r.VersionBefore == t.version && t.op == change.Update:
 		return true
 	case r.Verb == "delete" && r.VersionBefore == "" && r.Effect == "":
-		return t.op == change.Delete && t.knowsWas && !t.was.deleting && !t.selected && !t.stale // a deletion without a grace period is one request
+		// a deletion without a grace period is one request
+		return t.op == change.Delete && t.knowsWas && !t.was.deleting && !t.selected && !t.stale
 	case !wrote || r.VersionBefore != t.before:
 		return false
-	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version): // another request may have made this change, and this one the next
+	// another request may have made this change, and this one the next
+	case r.Effect == audit.Wrote && audit.Alike(t.before, t.version):
 		return false
 	}
 	return t.op != change.Update || t.version.Compare(t.before) > 0 && (r.VersionAfter == "" || r.VersionAfter == t.version)
@@ -166,7 +172,8 @@ func (t *transition) allows(r *audit.Record) bool {
 		return false // it wrote nothing. One that removes the last finalizer has such an answer, too
 	case written != "" && r.VersionBegan == t.before && written == t.version:
 		return true
-	case after != "" && t.op == change.Update && r.Verb != "delete" && (after.Compare(t.version) > 0 || !t.several && after != t.version):
+	case after != "" && t.op == change.Update && r.Verb != "delete" &&
+		(after.Compare(t.version) > 0 || !t.several && after != t.version):
 		return false
 	case written == "":
 		return true
@@ -216,7 +223,8 @@ func (t *transition) selectedBy(r *audit.Record) bool {
 		return true
 	}
 	for _, required := range byFields.Requirements() {
-		value, known := map[string]string{"metadata.name": t.identity.name, "metadata.namespace": t.identity.namespace}[required.Field]
+		value, known := map[string]string{"metadata.name": t.identity.name,
+			"metadata.namespace": t.identity.namespace}[required.Field]
 		if known && (value == required.Value) == (required.Operator == selection.NotEquals) {
 			return false
 		}

@@ -33,5 +33,6 @@ func (u *Unmatched) Count(q *Requests, l *sinks.Logged, requester *Who) {
 
 // Text says how many changes have no audit record, and when they were seen.
 func (u *Unmatched) Text(clock func(time.Time) string) string {
-	return fmt.Sprintf("no audit event fits %d of %d changes, between %s and %s", u.Changes, u.Total, clock(u.first), clock(u.last))
+	return fmt.Sprintf("no audit event fits %d of %d changes, between %s and %s", u.Changes, u.Total, clock(u.first),
+		clock(u.last))
 }

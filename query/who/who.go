@@ -1,5 +1,5 @@
-// Package who finds who made a change, by the log's audit records, and which deletion another one followed. It says how certain each
-// answer is. It knows no state of a moment.
+// Package who finds who made a change, by the log's audit records, and which deletion another one followed. It says how certain
+// each answer is. It knows no state of a moment.
 package who
 
 import (
@@ -27,15 +27,16 @@ type Who struct {
 	Grade Grade `json:"grade"`
 	// User owns the credentials of the request, or is empty if several users match. Impersonated is the user that User
 	// impersonated.
-	User         string   `json:"user,omitempty"`
-	Impersonated string   `json:"impersonated,omitempty"`
-	Users        []string `json:"users,omitempty"` // for the grade "one of": all that match, "bob as alice" if one acted as another
-	AuditIDs     []string `json:"auditIDs,omitempty"`
-	Verb         string   `json:"verb,omitempty"`
-	Subresource  string   `json:"subresource,omitempty"`
-	UserAgent    string   `json:"userAgent,omitempty"`
-	Because      *Because `json:"because,omitempty"` // for a deletion that followed another one
-	AskedBy      *Who     `json:"askedBy,omitempty"` // who requested the deletion, if another request completed it (finalizers)
+	User         string `json:"user,omitempty"`
+	Impersonated string `json:"impersonated,omitempty"`
+	// for the grade "one of": all that match, "bob as alice" if one acted as another
+	Users       []string `json:"users,omitempty"`
+	AuditIDs    []string `json:"auditIDs,omitempty"`
+	Verb        string   `json:"verb,omitempty"`
+	Subresource string   `json:"subresource,omitempty"`
+	UserAgent   string   `json:"userAgent,omitempty"`
+	Because     *Because `json:"because,omitempty"` // for a deletion that followed another one
+	AskedBy     *Who     `json:"askedBy,omitempty"` // who requested the deletion, if another request completed it (finalizers)
 
 	names []string // each user, and each impersonated user
 }

@@ -109,7 +109,8 @@ func (a *avroEncoding) Decode(ctx context.Context, value []byte, _ map[string]st
 // schema returns the schema with an id, which never changes.
 func (a *avroEncoding) schema(ctx context.Context, id int) (*avro.Schema, error) {
 	if a.Registry == nil {
-		return nil, errors.New("records of the log are in Avro: set KUBECDC_SCHEMA_REGISTRY_URL to the registry that has their schemas")
+		return nil, errors.New("records of the log are in Avro: set KUBECDC_SCHEMA_REGISTRY_URL to the registry that has their " +
+			"schemas")
 	}
 	a.mu.Lock()
 	known := a.byID[id]
@@ -217,7 +218,8 @@ func (e *avroEncoder) topicOf(ctx context.Context, s *change.Stream, controls *[
 // use writes the topic's values with a schema from now on, and adds a control record that says so.
 func (e *avroEncoder) use(t *topicSchemas, s schemas, controls *[]change.Control) {
 	if e.schemas[t].value != s.value {
-		*controls = append(*controls, change.SchemaControl(change.SchemaRecord{Topic: t.topic, Subject: t.subject(), ID: s.valueID}))
+		*controls = append(*controls, change.SchemaControl(change.SchemaRecord{Topic: t.topic, Subject: t.subject(),
+			ID: s.valueID}))
 	}
 	e.schemas[t] = s
 }

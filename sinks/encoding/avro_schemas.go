@@ -110,7 +110,8 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 		return t.current, nil
 	}
 	if err := t.grow(ctx); err != nil {
-		t.all.Logger.Warn("the schema of a topic does not change, and remains the latest in the registry", "topic", t.topic, "error", err)
+		t.all.Logger.Warn("the schema of a topic does not change, and remains the latest in the registry", "topic", t.topic,
+			"error", err)
 	}
 	return t.current, nil
 }
@@ -124,8 +125,10 @@ func (t *topicSchemas) checkKeys(ctx context.Context, id int) error {
 	}
 	was, _, err := cutPrefix(key)
 	if err == nil && was != id {
-		err = fmt.Errorf("the keys of topic %s have the schema %d, and the registry gives the subject %s the schema %d: it has lost "+
-			"its schemas, or somebody has deleted the subject, and compaction would keep each object under both keys: restore the registry from its "+
+		err = fmt.Errorf("the keys of topic %s have the schema %d, and the registry gives the subject %s the schema %d: it "+
+			"has lost "+
+			"its schemas, or somebody has deleted the subject, and compaction would keep each object under both keys: restore "+
+			"the registry from its "+
 			"backup, or begin another log (KUBECDC_KAFKA_TOPIC_PREFIX and KUBECDC_CHECKPOINT)", t.topic, was, t.keySubject(), id)
 	}
 	if err != nil {
@@ -162,7 +165,8 @@ func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (
 			t.pause = minPause
 		} else {
 			t.next = time.Now().Add(t.pause)
-			t.all.Logger.Warn("the schema of a topic lacks a member of an object, which is in _extra: the API server does not describe it",
+			t.all.Logger.Warn("the schema of a topic lacks a member of an object, which is in _extra: the API server does not "+
+				"describe it",
 				"topic", t.topic, "member", member, "again_in", t.pause, "error", err)
 			t.pause = min(2*t.pause, maxPause)
 		}

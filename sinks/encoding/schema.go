@@ -157,10 +157,13 @@ func newSchemaHeads(topic string) *schemaHeads {
 	}
 	key := required("cluster", "namespace", "name")
 	text := connectField{Type: "string", Optional: true, Name: "io.debezium.data.Json", Version: 1, Field: "object"}
-	columns := append(append(key[:len(key):len(key)], optional("string", "uid", "api_version", "kind", "resource_version")...), text)
+	columns := append(append(key[:len(key):len(key)],
+		optional("string", "uid", "api_version", "kind", "resource_version")...), text)
 	times := []string{"ts_ms", "ts_us", "ts_ns"}
-	source := struct_("dev.kubecdc.Source", "source", false, required("version", "connector", "name"), optional("int64", times...),
-		optional("string", "ts_from", "snapshot", "db", "schema", "table", "group", "apiVersion", "kind", "uid", "resourceVersion",
+	source := struct_("dev.kubecdc.Source", "source", false, required("version", "connector", "name"),
+		optional("int64", times...),
+		optional("string", "ts_from", "snapshot", "db", "schema", "table", "group", "apiVersion", "kind", "uid",
+			"resourceVersion",
 			"sequence", "stream"), optional("boolean", "inferred"),
 		optional("string", "gap", "managers", "fieldsChanged", "dead_letter", "error"))
 	value := struct_(topic+".Envelope", "", false, []connectField{struct_(topic+".Value", "before", true, columns),

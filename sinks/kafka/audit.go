@@ -44,7 +44,8 @@ type auditLog struct {
 func newAuditLog(s *Sink, o cluster.Options) *auditLog {
 	o.Stuck = func(error) {} // it is not a slot's
 	a := &auditLog{sink: s, client: cluster.New(o), name: change.AuditTopic(s.cfg.TopicPrefix), turn: make(chan struct{}, 1),
-		id: s.cfg.TransactionalPrefix() + "audit-" + rand.Text()[:8], next: map[int]int64{}, known: recent{index: map[audit.ID]int{}}}
+		id: s.cfg.TransactionalPrefix() + "audit-" + rand.Text()[:8], next: map[int]int64{},
+		known: recent{index: map[audit.ID]int{}}}
 	a.topics = admin.NewTopics(&s.cfg, a.client)
 	return a
 }
@@ -111,8 +112,9 @@ func (a *auditLog) open(ctx context.Context) (err error) {
 	if a.topic, err = a.topics.Topic(ctx, map[string]*producer.Topic{}, a.name); err != nil {
 		return err
 	}
-	p, err := producer.New(ctx, a.client, producer.Options{TransactionalID: a.id, Idempotent: true, Timeout: a.sink.cfg.TransactionTimeout,
-		Codec: a.sink.codec})
+	p, err := producer.New(ctx, a.client, producer.Options{TransactionalID: a.id, Idempotent: true,
+		Timeout: a.sink.cfg.TransactionTimeout,
+		Codec:   a.sink.codec})
 	if err == nil {
 		a.producer = p
 	}
@@ -127,7 +129,8 @@ func (a *auditLog) queue(r *audit.Record, fresh map[audit.ID]*producer.Partition
 	}
 	value, err := json.Marshal(r)
 	if len(value) > auditLimit {
-		a.sink.cfg.Logger.Warn("an audit record is large: its groups, extra, addresses and user agent are left out", "audit_id", r.AuditID, "bytes", len(value))
+		a.sink.cfg.Logger.Warn("an audit record is large: its groups, extra, addresses and user agent are left out", "audit_id",
+			r.AuditID, "bytes", len(value))
 		brief := *r
 		brief.Groups, brief.Extra, brief.Addresses, brief.UserAgent = nil, nil, nil, ""
 		value, err = json.Marshal(&brief)

@@ -32,7 +32,8 @@ func (l *slotLog) batchControl(written []*producer.Partition) change.Control {
 		bytes += l.batch.Changes[i].Size()
 	}
 	return change.BatchControl(l.encodingName(), change.BatchEnd{Changes: len(l.batch.Changes), Bytes: int64(bytes),
-		Malformed: len(l.batch.Malformed), Positions: l.batch.Positions, Ranges: ranges, Starts: l.past.Starts(), Spread: l.spread})
+		Malformed: len(l.batch.Malformed), Positions: l.batch.Positions, Ranges: ranges, Starts: l.past.Starts(),
+		Spread: l.spread})
 }
 
 // writeControl writes control records to the slot's partition of the control topic.
@@ -49,7 +50,8 @@ func (l *slotLog) queueControl(controls []change.Control) error {
 	for i := range controls {
 		c := controls[i]
 		c.Version = change.LogVersion
-		c.Cluster, c.ClusterUID, c.Slot, c.Epoch, c.Batch = l.envelope.Cluster, l.sink.cfg.ClusterUID, l.slot, l.epoch, l.batch.Seq
+		c.Cluster, c.ClusterUID, c.Slot, c.Epoch, c.Batch =
+			l.envelope.Cluster, l.sink.cfg.ClusterUID, l.slot, l.epoch, l.batch.Seq
 		if c.TimeMs == 0 {
 			c.TimeMs = now
 		}

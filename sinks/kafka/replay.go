@@ -53,7 +53,8 @@ func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control
 	}
 	r.id, r.control = id, t.Partitions[0]
 	if r.producer, err = producer.New(ctx, r.sink.client, producer.Options{
-		TransactionalID: r.sink.cfg.TopicPrefix + "-replay-" + id, Timeout: r.sink.cfg.TransactionTimeout, Codec: r.sink.codec, Protocol1: !r.sink.cfg.Protocol2,
+		TransactionalID: r.sink.cfg.TopicPrefix + "-replay-" + id, Timeout: r.sink.cfg.TransactionTimeout, Codec: r.sink.codec,
+		Protocol1: !r.sink.cfg.Protocol2,
 	}); err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ import (
 )
 
 // Kind describes the sink.
-var Kind = sinks.Kind{Name: "kafka", Page: "docs/operations.md#kafka", CheckpointMayForget: true, RebuildsCheckpoint: true, Spools: true,
+var Kind = sinks.Kind{Name: "kafka", Page: "docs/operations.md#kafka", CheckpointMayForget: true, RebuildsCheckpoint: true,
+	Spools:         true,
 	SnapshotTopics: true}
 
 // Sink is the Kafka destination.
@@ -175,8 +176,10 @@ func otherLog(err error) error {
 
 func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, error) {
 	l := &slotLog{
-		sink: s, slot: slot, epoch: epoch, envelope: s.log.Envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(s.log.Envelope),
-		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, spread: map[string]int{}, stubs: map[int32]*stub{},
+		sink: s, slot: slot, epoch: epoch, envelope: s.log.Envelope,
+		encoder: s.encodings[s.cfg.Encoding].NewEncoder(s.log.Envelope),
+		topics:  map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, spread: map[string]int{},
+		stubs: map[int32]*stub{},
 	}
 	t, err := s.topics.Topic(ctx, l.topics, s.log.ControlTopic())
 	if err != nil {
@@ -222,7 +225,8 @@ func (l *slotLog) newProducer(ctx context.Context, uid string) (*producer.Produc
 		Timeout: cfg.TransactionTimeout, Codec: l.sink.codec, Source: l, Protocol1: !cfg.Protocol2,
 	})
 	if n, why := p.Protocol(); err == nil && cfg.Delivery == ExactlyOnce && l.sink.protocol.Swap(int32(n)) != int32(n) {
-		cfg.Logger.Info("how Kafka's transactions are made", "protocol", n, "why", cmp.Or(why, "all brokers make them by protocol 2"))
+		cfg.Logger.Info("how Kafka's transactions are made", "protocol", n, "why",
+			cmp.Or(why, "all brokers make them by protocol 2"))
 	}
 	return p, err
 }

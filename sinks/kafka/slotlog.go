@@ -297,10 +297,11 @@ func (l *slotLog) Has(ctx context.Context, s *change.Stream) (bool, error) {
 	return false, err
 }
 
-// searchHole searches for a hole in the numbers of batches, no longer than sinks.HoleTime. It returns the hole, or nil. Only verify
-// reads data topics for holes.
+// searchHole searches for a hole in the numbers of batches, no longer than sinks.HoleTime. It returns the hole, or nil. Only
+// verify reads data topics for holes.
 func (l *slotLog) searchHole(ctx context.Context) (*sinks.Hole, error) {
-	return l.sink.searches.Search(l.slot, func(n *reader.Numbers, again bool, until time.Time) (*reader.Numbers, *sinks.Hole, error) {
+	return l.sink.searches.Search(l.slot, func(n *reader.Numbers, again bool, until time.Time) (*reader.Numbers, *sinks.Hole,
+		error) {
 		return l.sink.reader.Search(ctx, l.slot, l.control.Index, n, again, until)
 	})
 }

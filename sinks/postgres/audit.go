@@ -35,7 +35,8 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 		if err != nil {
 			return err
 		}
-		for n, text := range []string{r.ID, r.Resource, r.Namespace, r.Name, r.UID, string(r.VersionBefore), string(r.VersionAfter), r.Who(), r.Verb} {
+		for n, text := range []string{r.ID, r.Resource, r.Namespace, r.Name, r.UID, string(r.VersionBefore),
+			string(r.VersionAfter), r.Who(), r.Verb} {
 			texts[n] = append(texts[n], pgdb.Escape(text))
 		}
 		texts[9] = append(texts[9], string(record))
@@ -47,7 +48,8 @@ func (s *Sink) WriteAudit(ctx context.Context, records []audit.Record) error {
 			if err := s.bindCluster(ctx, tx); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, addAudit, s.cluster, texts[0], received, asked, texts[1], texts[2], texts[3], texts[4], texts[5], texts[6],
+			_, err := tx.Exec(ctx, addAudit, s.cluster, texts[0], received, asked, texts[1], texts[2], texts[3], texts[4],
+				texts[5], texts[6],
 				texts[7], texts[8], codes, texts[9])
 			return err
 		})
@@ -60,7 +62,8 @@ const historyBegins = `(select case when count(*) = count(history) then kubecdc_
 
 // dropAudit removes records that are older than the history of all clusters, a limited number at a time.
 func (s *Sink) dropAudit(ctx context.Context) error {
-	const drop = `delete from kubecdc_log.audit where ctid = any(array(select ctid from kubecdc_log.audit where received < ` + historyBegins + ` limit 5000))`
+	const drop = `delete from kubecdc_log.audit where ctid = any(array(select ctid from kubecdc_log.audit where received < ` +
+		historyBegins + ` limit 5000))`
 	for {
 		done, err := s.db.Exec(ctx, drop)
 		if err != nil || done.RowsAffected() == 0 {

@@ -30,8 +30,10 @@ var changeColumns = []pgdb.Column[changeRow]{
 	pgdb.NewColumn("change_before", pgdb.TypeJSON, func(r changeRow) []byte { return r.Before }),
 	pgdb.NewColumn("change_after", pgdb.TypeJSON, func(r changeRow) []byte { return r.After }),
 	pgdb.NewColumn("change_last", pgdb.TypeBool, func(r changeRow) bool { return r.last }),
-	pgdb.NewColumn("change_happened", pgdb.TypeTimestamptz, func(r changeRow) time.Time { happened, _ := r.Happened(); return happened }),
-	pgdb.NewColumn("change_happened_from", pgdb.TypeText, func(r changeRow) string { _, from := r.Happened(); return string(from) }),
+	pgdb.NewColumn("change_happened", pgdb.TypeTimestamptz,
+		func(r changeRow) time.Time { happened, _ := r.Happened(); return happened }),
+	pgdb.NewColumn("change_happened_from", pgdb.TypeText,
+		func(r changeRow) string { _, from := r.Happened(); return string(from) }),
 	pgdb.NewColumn("change_managers", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Managers) }),
 	pgdb.NewColumn("change_fields_changed", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Provenance.Fields) }),
 }

@@ -23,8 +23,8 @@ type number struct {
 	seq   uint64
 }
 
-// numbered is a batch, and the epoch that last gave up the end of the slot's log. Its sum is "" if that is not known. The log is new if
-// neither the retention nor a loss has removed batches.
+// numbered is a batch, and the epoch that last gave up the end of the slot's log. Its sum is "" if that is not known. The log is
+// new if neither the retention nor a loss has removed batches.
 type numbered struct {
 	number
 	written time.Time
@@ -42,13 +42,14 @@ const numbers = `select b.epoch, b.seq, b.written, case when $5 then row_to_json
 			and (epoch, seq) > ($3, $4) order by epoch, seq limit 1000) b
 	where s.cluster = $1 and s.slot = $2 order by b.epoch, b.seq`
 
-// findHole searches for a hole after a number, until a time, unless that is zero. With sums it also reads what the batches have. It
-// returns how far it came.
+// findHole searches for a hole after a number, until a time, unless that is zero. With sums it also reads what the batches have.
+// It returns how far it came.
 func (r *Reader) findHole(ctx context.Context, slot int, last number, sums bool, until time.Time) (number, *sinks.Hole, error) {
 	for {
 		var page []numbered
 		var b numbered
-		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq), sums}, []any{&b.epoch, &b.seq, &b.written, &b.sum, &b.tail, &b.isNew}
+		args, row := []any{r.cluster, slot, last.epoch, int64(last.seq), sums}, []any{&b.epoch, &b.seq, &b.written, &b.sum,
+			&b.tail, &b.isNew}
 		err := pgdb.Querier{DB: r.db}.Rows(ctx, numbers, args, row, func() error {
 			page = append(page, b)
 			return nil
@@ -88,11 +89,13 @@ func (r *Reader) holeBefore(ctx context.Context, slot int, last number, b *numbe
 	if err != nil || strconv.FormatInt(found, 10) == b.sum {
 		return nil, err
 	}
-	return r.hole(ctx, slot, b.number, b.number, b.number, fmt.Sprintf("batch %d of slot %d is not what was written", b.seq, slot))
+	return r.hole(ctx, slot, b.number, b.number, b.number,
+		fmt.Sprintf("batch %d of slot %d is not what was written", b.seq, slot))
 }
 
-// hole returns the hole between two batches of a slot, or in one. It has the streams whose positions the batches from after to last
-// move. It returns nil if a record explains the hole, if the retention has dropped the first batch, or if other batches are between them.
+// hole returns the hole between two batches of a slot, or in one. It has the streams whose positions the batches from after to
+// last move. It returns nil if a record explains the hole, if the retention has dropped the first batch, or if other batches are
+// between them.
 func (r *Reader) hole(ctx context.Context, slot int, before, after, last number, reason string) (*sinks.Hole, error) {
 	const (
 		moved = `select stream, version from (
@@ -128,10 +131,11 @@ func (r *Reader) hole(ctx context.Context, slot int, before, after, last number,
 		}
 	}
 	h := &sinks.Hole{Reason: reason, InBatch: before == after}
-	return h.Unexplained(moves(number{}, number{after.epoch, after.seq - 1}), moves(after, last), func(visit func([]byte) error) error {
-		var record []byte
-		return q.Rows(ctx, records, args(after), []any{&record}, func() error { return visit(record) })
-	})
+	return h.Unexplained(moves(number{}, number{after.epoch, after.seq - 1}), moves(after, last),
+		func(visit func([]byte) error) error {
+			var record []byte
+			return q.Rows(ctx, records, args(after), []any{&record}, func() error { return visit(record) })
+		})
 }
 
 // searchHole searches for a hole no longer than HoleTime. It returns the hole, or nil.

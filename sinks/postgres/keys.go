@@ -48,9 +48,9 @@ const (
 	afterCut  = ` and c.written >= p.next and coalesce(c.batch > p.batches[c.slot + 1], true)`
 )
 
-// These select rows for each object o. A row is the object's last change before a cut, or its first one after it. If all of its changes were
-// dropped, it is the object's row in the table objects. The index has the order of written. Without the inner selection Postgres may read and
-// sort all changes of the object.
+// These select rows for each object o. A row is the object's last change before a cut, or its first one after it. If all of its
+// changes were dropped, it is the object's row in the table objects. The index has the order of written. Without the inner
+// selection Postgres may read and sort all changes of the object.
 const (
 	lastChange = `(select 1 as rank, c.* from kubecdc_log.changes c` + ofName + beforeCut + ` and c.written = (
 		select c.written from kubecdc_log.changes c` + ofName + beforeCut + ` order by c.written desc limit 1) order by c.epoch desc, c.batch desc, c.n desc limit 1)`
@@ -121,7 +121,8 @@ func (n *names) args() []any {
 // inOrder finds the objects of a resource that lived at a place or after it, some at a time.
 func (s *scan) inOrder(ctx context.Context, resource string, p place, visit func(context.Context, *names) error) error {
 	const key = `((cluster || '/' || resource || '/' || namespace || '/' || name) collate "C")`
-	const within = ` where cluster = $1 and resource = $2 and api_group = $3 and ` + key + ` > $4 and ` + key + ` <= $5 and ($6 = '' or name = $6)`
+	const within = ` where cluster = $1 and resource = $2 and api_group = $3 and ` + key + ` > $4 and ` + key +
+		` <= $5 and ($6 = '' or name = $6)`
 	const query = `(select ` + key + ` as key, namespace, name from kubecdc_log.objects` + within + ` order by key limit $7)
 		union (select distinct on (` + key + `) ` + key + `, namespace, name from kubecdc_log.changes` + within + ` and op = 'd' and written >= $8
 			order by ` + key + ` limit $7)
@@ -154,8 +155,8 @@ func (s *scan) inOrder(ctx context.Context, resource string, p place, visit func
 	return ctx.Err()
 }
 
-// span returns the keys between which a query selects objects: after the first one, and up to the last one. The keys of a resource begin
-// with a prefix. If an object has no namespace, its key then has a slash.
+// span returns the keys between which a query selects objects: after the first one, and up to the last one. The keys of a
+// resource begin with a prefix. If an object has no namespace, its key then has a slash.
 func (s *scan) span(prefix string) (low, high string) {
 	low, high = prefix, prefix+lastKey
 	stored := func(key string) string {
@@ -185,7 +186,8 @@ func (s *scan) span(prefix string) (low, high string) {
 func (s *scan) lastOf(ctx context.Context, n *names) error {
 	selection := lastChange
 	if !s.since.IsZero() {
-		selection = `select * from (` + lastChange + ` union all ` + firstChange + ` union all ` + neverSince + `) ranked order by rank limit 1`
+		selection = `select * from (` + lastChange + ` union all ` + firstChange + ` union all ` + neverSince +
+			`) ranked order by rank limit 1`
 	}
 	s.images = `case c.rank when 2 then c.before end, c.after`
 	return s.rows(ctx, ofObjects(selection), " order by o.i", n.args(), func(l *sinks.Logged) bool {
@@ -205,7 +207,8 @@ func (s *scan) allOf(ctx context.Context, n *names) error {
 	return s.rows(ctx, ofObjects(selection), " order by o.i, c.written, c.epoch, c.batch, c.n", n.args(), s.Spans)
 }
 
-// restOf visits the changes of each object after the cut, up to the first one that is not wanted. Most objects have none that is wanted.
+// restOf visits the changes of each object after the cut, up to the first one that is not wanted. Most objects have none that is
+// wanted.
 func (s *scan) restOf(ctx context.Context, n *names) error {
 	first := *s
 	var wanted []string
@@ -228,7 +231,8 @@ func (s *scan) restOfName(ctx context.Context, n *names) error {
 	ended := false
 	for skipped, more := 0, changesAhead; !ended; skipped, more = skipped+more, 2*more {
 		read := 0
-		selection := `select c.* from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written, c.epoch, c.batch, c.n` + fmt.Sprintf(" limit %d offset %d", more, skipped)
+		selection := `select c.* from kubecdc_log.changes c` + ofName + afterCut + ` order by c.written, c.epoch, c.batch, c.n` +
+			fmt.Sprintf(" limit %d offset %d", more, skipped)
 		page := *s
 		page.Wanted = nil
 		page.visit = func(l *sinks.Logged) error {

@@ -105,7 +105,8 @@ func (r *Reader) living(ctx context.Context, resource string) ([]changeKey, erro
 		}
 	}
 	return slices.SortedFunc(maps.Values(live), func(a, b changeKey) int {
-		return cmp.Or(a.written.Compare(b.written), cmp.Compare(a.slot, b.slot), cmp.Compare(a.batch, b.batch), cmp.Compare(a.n, b.n))
+		return cmp.Or(a.written.Compare(b.written), cmp.Compare(a.slot, b.slot), cmp.Compare(a.batch, b.batch),
+			cmp.Compare(a.n, b.n))
 	}), nil
 }
 
@@ -129,7 +130,8 @@ func (s *scan) byKeys(ctx context.Context, keys []changeKey) error {
 	var epochs, batches []int64
 	var written []time.Time
 	for _, k := range keys {
-		slots, ns, epochs, batches, written = append(slots, k.slot), append(ns, k.n), append(epochs, k.epoch), append(batches, k.batch),
+		slots, ns, epochs, batches, written = append(slots, k.slot), append(ns, k.n), append(epochs, k.epoch), append(batches,
+			k.batch),
 			append(written, k.written)
 	}
 	return s.rows(ctx, from, "", []any{s.reader.cluster, slots, epochs, batches, ns, written}, nil)

@@ -30,7 +30,8 @@ func (l *slotLog) startMaintenance() {
 	go l.maintain(ctx)
 }
 
-var errStale = fmt.Errorf("%w: the log's last batch is not the one before: it has this batch already, or has lost that one, as after a "+
+var errStale = fmt.Errorf("%w: the log's last batch is not the one before: it has this batch already, or has lost that one, as "+
+	"after a "+
 	"failover to a standby that was behind; the next session finds out which", sinks.ErrInvalidWriter)
 
 // Write sends the full batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets, since
@@ -62,7 +63,8 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (answer string, er
 		pgdb.Text("in_cluster", l.sink.cluster), pgdb.Int4("in_slot", int32(l.slot)), pgdb.Int8("in_epoch", l.epoch),
 		pgdb.Int8("in_seq", int64(b.Seq)), pgdb.Bool("in_restart", l.restart), pgdb.JSON("in_positions", positions),
 	})
-	return l.sink.db.Call(ctx, "kubecdc_log.write_batch", append(params, pgdb.Text("kubecdc.sum", strconv.FormatInt(sumOf(params), 10)))...)
+	return l.sink.db.Call(ctx, "kubecdc_log.write_batch",
+		append(params, pgdb.Text("kubecdc.sum", strconv.FormatInt(sumOf(params), 10)))...)
 }
 
 // Close ends the maintenance of the tables. Between batches, the log has nothing else to close.

@@ -30,11 +30,14 @@ func (r *Reader) removedObjects(ctx context.Context, resources []string) (map[ch
 	var stream change.StreamID
 	var known, found int64
 	lost := map[change.StreamID]string{}
-	return lost, pgdb.Querier{DB: r.db}.Rows(ctx, fewerObjects, []any{r.cluster, resources}, []any{&stream, &known, &found}, func() error {
-		lost[stream] = fmt.Sprintf("rows were removed from the table objects: it has %d of %s, and all batches together have written %d",
-			found, stream, known)
-		return nil
-	})
+	return lost, pgdb.Querier{DB: r.db}.Rows(ctx, fewerObjects, []any{r.cluster, resources}, []any{&stream, &known, &found},
+		func() error {
+			lost[stream] = fmt.Sprintf("rows were removed from the table objects: it has %d of %s, and all batches "+
+				"together have "+
+				"written %d",
+				found, stream, known)
+			return nil
+		})
 }
 
 // countedChanges selects batches of a slot (b), with the number of changes that they should have and that they have. Losses that
@@ -63,11 +66,13 @@ var errCounted = errors.New("a batch lacks changes")
 
 // removedChanges finds the first batch that lacks changes, and says what it lacks. If no batch does, lost is empty. It returns
 // the last batch, and how many batches there were.
-func (r *Reader) removedChanges(ctx context.Context, query string, args ...any) (lost string, last storedBatch, n int, err error) {
+func (r *Reader) removedChanges(ctx context.Context, query string, args ...any) (lost string, last storedBatch, n int,
+	err error) {
 	found := 0
 	err = pgdb.Querier{DB: r.db}.Rows(ctx, query, args, []any{&last.epoch, &last.seq, &last.changes, &found}, func() error {
 		if n++; found != last.changes {
-			lost = fmt.Sprintf("rows were removed from the table changes: batch %d of slot %d has %d of its %d changes", last.seq, args[1], found,
+			lost = fmt.Sprintf("rows were removed from the table changes: batch %d of slot %d has %d of its %d changes", last.seq,
+				args[1], found,
 				last.changes)
 			return errCounted
 		}
@@ -104,7 +109,8 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) (err error) {
 	if loss := found.Loss(); loss != nil {
 		return loss
 	}
-	changes, last, n, err := l.reader.removedChanges(ctx, nextBatches, l.sink.cluster, l.slot, l.counted.epoch, int64(l.counted.seq), batchesAProof)
+	changes, last, n, err := l.reader.removedChanges(ctx, nextBatches, l.sink.cluster, l.slot, l.counted.epoch,
+		int64(l.counted.seq), batchesAProof)
 	if err != nil {
 		return l.sink.db.Fail("count the changes of the log", err)
 	}
@@ -112,7 +118,8 @@ func (l *slotLog) prove(ctx context.Context, b *change.Batch) (err error) {
 		l.counted = storedBatch{}
 	}
 	if loss := (&sinks.Removed{Changes: changes}).Loss(); loss != nil {
-		if found.Objects, err = l.reader.removedObjects(ctx, nil); err != nil { // streams without a proof in this batch may have lost them
+		// streams without a proof in this batch may have lost them
+		if found.Objects, err = l.reader.removedObjects(ctx, nil); err != nil {
 			return l.sink.db.Fail("count the objects of the log", err)
 		}
 		return cmp.Or(found.Loss(), loss)

@@ -25,11 +25,13 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, reader: &Reader{db: s.db, cluster: s.cluster}, slot: slot, epoch: epoch, opened: end, rows: newBatchRows()}
+	log := &slotLog{sink: s, reader: &Reader{db: s.db, cluster: s.cluster}, slot: slot, epoch: epoch, opened: end,
+		rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Content: log, Tail: sinks.NoTail}
 	switch {
 	case end.seq < from.Seq: // also if the checkpoint is new, because its rebuild after such a loss was interrupted
-		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or restored from "+
+		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or "+
+			"restored from "+
 			"a backup, or did the server fail over to a standby that was behind?", end.seq, from.Seq)
 	case from.New:
 	default:
@@ -78,8 +80,8 @@ func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, checkpointed *in
 		// come after everything in the log.
 		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, checkpointed, written) values ($1, $2, $3, coalesce($4, 0),
 				(select coalesce(max(written), '-infinity') + interval '1 microsecond' from kubecdc_log.slots where cluster = $1))
-			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), checkpointed = coalesce($4, s.seq),
-				written = excluded.written
+			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(),
+				checkpointed = coalesce($4, s.seq), written = excluded.written
 			where s.epoch < excluded.epoch returning seq, tail_epoch, xmax = 0`
 		var first bool
 		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, checkpointed).Scan(&t.seq, &t.epoch, &first)

@@ -40,7 +40,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 		err := l.sink.makePartitions(ctx)
 		for name := "any"; err == nil && name != ""; {
 			if name, err = l.dropOne(ctx); name != "" && err == nil {
-				l.sink.log.Info("dropped a partition that is older than KUBECDC_SINK_POSTGRES_HISTORY", "partition", schema+"."+name)
+				l.sink.log.Info("dropped a partition that is older than KUBECDC_SINK_POSTGRES_HISTORY", "partition", schema+"."+
+					name)
 			}
 		}
 		if err == nil {

@@ -46,8 +46,8 @@ func (r *Reader) Close() error {
 // resourceID is the id that sinks has for a row's resource.
 const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
 
-// Resources finds streams in the table counts. It finds streams that never had an object by the record of their beginning, or by their
-// position if that record was dropped.
+// Resources finds streams in the table counts. It finds streams that never had an object by the record of their beginning, or by
+// their position if that record was dropped.
 func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	const query = `select distinct split_part(split_part(stream, '?', 1), '@', 1) as id from (
 			select stream from kubecdc_log.counts where cluster = $1
@@ -108,7 +108,10 @@ func (r *Reader) Retained(ctx context.Context, resources []string) (map[string]s
 	if err != nil {
 		return nil, err
 	}
-	removed, err := r.counted.Find("", func() (sinks.Removed, error) { return r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...) })
+	removed, err := r.counted.Find("", func() (sinks.Removed,
+		error) {
+		return r.removed(ctx, slices.Sorted(maps.Keys(end.Batches))...)
+	})
 	return removed.Retained(known, resources, since), r.db.Fail("find out whether the log has lost anything", err)
 }
 
@@ -124,7 +127,8 @@ func (r *Reader) retainedSince(ctx context.Context) (since time.Time, err error)
 
 // Controls makes the batch records from the rows of batches. The log is ordered by the times at which batches were written.
 // Several slots may have the same time.
-func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
+func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool,
+	visit func(*change.Control) error) error {
 	const query = `select slot, epoch, batch, n, written, 0 as changes, null as positions, record from kubecdc_log.control
 			where cluster = $1 and written >= $2
 		union all
@@ -152,9 +156,9 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Sp
 // followEvery is how often new batches are polled for.
 const followEvery = 200 * time.Millisecond
 
-// Changes finds objects in the order of their keys if the query needs that, or only some changes of each. Otherwise it first visits what is
-// left of partitions that were dropped. It then reads one name by its index, and anything else batch by batch, in the order in which they
-// were written.
+// Changes finds objects in the order of their keys if the query needs that, or only some changes of each. Otherwise it first
+// visits what is left of partitions that were dropped. It then reads one name by its index, and anything else batch by batch, in
+// the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := r.scan(q, visit)
 	switch {

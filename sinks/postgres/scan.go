@@ -57,7 +57,8 @@ func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 		if err := s.group(ctx, all[:n]); err != nil {
 			return err
 		}
-		if err := s.has(ctx, slices.MinFunc(all[:n], func(a, b storedBatch) int { return a.written.Compare(b.written) })); err != nil {
+		if err := s.has(ctx, slices.MinFunc(all[:n],
+			func(a, b storedBatch) int { return a.written.Compare(b.written) })); err != nil {
 			return err
 		}
 		if s.read += int64(changes); s.Progress != nil {

@@ -24,7 +24,8 @@ var migrations embed.FS
 const schema = "kubecdc_log"
 
 // Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
-var Kind = sinks.Kind{Name: "postgres", Page: "docs/operations.md#the-tables-of-the-postgres-sink", RebuildsCheckpoint: true, Spools: true,
+var Kind = sinks.Kind{Name: "postgres", Page: "docs/operations.md#the-tables-of-the-postgres-sink", RebuildsCheckpoint: true,
+	Spools: true,
 	Copies: []sinks.Each{sinks.Table, sinks.Last}}
 
 // maxConns lets several slots write at the same time.

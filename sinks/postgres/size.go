@@ -40,9 +40,10 @@ func (r *Reader) sample(ctx context.Context, since time.Time) (map[string]float6
 	sizes := map[string]float64{}
 	var resource string
 	var bytes float64
-	err := pgdb.Querier{DB: r.db}.Rows(ctx, query, []any{since, sampledPages, rowBytes, since.IsZero()}, []any{&resource, &bytes}, func() error {
-		sizes[resource] = bytes
-		return nil
-	})
+	err := pgdb.Querier{DB: r.db}.Rows(ctx, query, []any{since, sampledPages, rowBytes, since.IsZero()}, []any{&resource, &bytes},
+		func() error {
+			sizes[resource] = bytes
+			return nil
+		})
 	return sizes, err
 }

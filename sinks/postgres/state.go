@@ -26,7 +26,8 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	if err != nil {
 		return nil, fail(err)
 	}
-	p.Fold = func(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (done sinks.Progress, err error) {
+	p.Fold = func(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (done sinks.Progress,
+		err error) {
 		s := l.reader.scan(sinks.Query{NoBodies: !wanted.Bodies}, func(c *sinks.Logged) error {
 			done.Records++
 			done.Bytes += int64(len(c.After))
@@ -95,7 +96,8 @@ union all
 
 func (l *slotLog) newestPositions(ctx context.Context) (all []change.Position, err error) {
 	var p change.Position
-	err = pgdb.Querier{DB: l.sink.db}.Rows(ctx, newest, []any{l.sink.cluster}, []any{&p.Stream, &p.ResourceVersion, &p.Time, &p.Ended},
+	err = pgdb.Querier{DB: l.sink.db}.Rows(ctx, newest, []any{l.sink.cluster},
+		[]any{&p.Stream, &p.ResourceVersion, &p.Time, &p.Ended},
 		func() error {
 			all = append(all, p)
 			return nil
@@ -104,7 +106,8 @@ func (l *slotLog) newestPositions(ctx context.Context) (all []change.Position, e
 }
 
 // findStreams finds the wanted streams that have objects, and counts the objects.
-func (l *slotLog) findStreams(ctx context.Context, wanted sinks.Selection, p *sinks.State) (streams []change.StreamID, err error) {
+func (l *slotLog) findStreams(ctx context.Context, wanted sinks.Selection, p *sinks.State) (streams []change.StreamID,
+	err error) {
 	const query = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
 	var stream change.StreamID
 	var count int64

@@ -1,5 +1,6 @@
-// Package spool stores the batches of slots that a sink has not acknowledged. Each slot has a file, in the form of the embedded log. The
-// file is removed once the sink has all batches. The package does not know when that is, nor who reads and writes the batches.
+// Package spool stores the batches of slots that a sink has not acknowledged. Each slot has a file, in the form of the embedded
+// log. The file is removed once the sink has all batches. The package does not know when that is, nor who reads and writes the
+// batches.
 package spool
 
 import (
@@ -83,7 +84,8 @@ type Spool struct {
 // Begin makes the file of a slot, whose streams have these positions in the log. first is the number of the first batch. If the
 // log may have that batch, it is next, without which the file can't be used. Otherwise next is nil. There is no file unless all
 // of it is durable.
-func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change.Position, first uint64, next *change.Batch) error {
+func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change.Position, first uint64,
+	next *change.Batch) error {
 	path := f.file(slot)
 	begun := path + ".begun"
 	if err := removeFiles(begun); err != nil {
@@ -106,7 +108,8 @@ func (f *Folder) Begin(ctx context.Context, slot int, log string, start []change
 	return err
 }
 
-func (f *Folder) fill(ctx context.Context, slot int, path, log string, start []change.Position, first uint64, next *change.Batch) error {
+func (f *Folder) fill(ctx context.Context, slot int, path, log string, start []change.Position, first uint64,
+	next *change.Batch) error {
 	s, err := f.openFile(ctx, slot, path)
 	if err != nil {
 		return err
@@ -144,7 +147,8 @@ func (s *Spool) write(ctx context.Context, b *change.Batch) error {
 	return err
 }
 
-// Open opens the file of a slot. *sinks.OtherClusterError, and ErrUnusable if it is damaged. nil: it has no batch, and is removed.
+// Open opens the file of a slot. *sinks.OtherClusterError, and ErrUnusable if it is damaged. nil: it has no batch, and is
+// removed.
 func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 	s, err := f.open(ctx, slot)
 	if err != nil {
@@ -165,7 +169,8 @@ func (f *Folder) Open(ctx context.Context, slot int) (*Spool, error) {
 
 // unusable marks an error as ErrUnusable, unless another attempt may succeed.
 func unusable(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrUnusable) || sqlitefile.IsOutside(err) || fault.Is[*sinks.OtherClusterError](err) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrUnusable) || sqlitefile.IsOutside(err) ||
+		fault.Is[*sinks.OtherClusterError](err) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnusable, err)
@@ -190,7 +195,8 @@ func (f *Folder) openFile(ctx context.Context, slot int, path string) (*Spool, e
 	if s.file, err = sqlitefile.Own(ctx, path); err != nil {
 		return nil, err
 	}
-	s.sink, err = sqlite.New(ctx, s.file, sqlite.Config{Cluster: f.Cluster, ClusterUID: f.ClusterUID, ClusterIDs: f.ClusterIDs, Logger: f.Logger,
+	s.sink, err = sqlite.New(ctx, s.file, sqlite.Config{Cluster: f.Cluster, ClusterUID: f.ClusterUID, ClusterIDs: f.ClusterIDs,
+		Logger:         f.Logger,
 		BodyCacheBytes: f.CacheBytes, Spool: true})
 	if err == nil {
 		s.Memory, err = sqlite.NewMemory(ctx, s.file, f.Cluster)
@@ -210,13 +216,15 @@ func (s *Spool) read(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("%w: %s", sqlite.ErrDamaged, sound), err)
 	}
 	var first, written int64
-	err := db.QueryRowContext(ctx, `select coalesce(min(seq), 0), coalesce(min(written), 0) from log_batches`).Scan(&first, &written)
+	err := db.QueryRowContext(ctx, `select coalesce(min(seq), 0), coalesce(min(written), 0) from log_batches`).Scan(&first,
+		&written)
 	if err != nil {
 		return s.file.Fail("find the first batch of the spool", err)
 	}
 	var from int64
 	var positions, leftOut []byte
-	err = db.QueryRowContext(ctx, `select log, first, positions, left_out from spool_of`).Scan(&s.Log, &from, &positions, &leftOut)
+	err = db.QueryRowContext(ctx, `select log, first, positions, left_out from spool_of`).Scan(&s.Log, &from, &positions,
+		&leftOut)
 	switch {
 	case first > 0:
 		s.First, s.Since = uint64(first), time.UnixMilli(written)

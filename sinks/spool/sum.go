@@ -48,17 +48,19 @@ func (s *Spool) verify(ctx context.Context, b *change.Batch) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf sums what is read back as it was written. States before and kinds are found again, and watermarks are made from positions. The
-// order of positions and control records does not matter.
+// sumOf sums what is read back as it was written. States before and kinds are found again, and watermarks are made from
+// positions. The order of positions and control records does not matter.
 func sumOf(b *change.Batch) (int64, error) {
 	var changes, others uint32
 	for i := range b.Changes {
 		c := &b.Changes[i]
-		fields := fmt.Appendf(nil, "%v", []any{c.Stream.ID(), c.Op, c.Namespace, c.Name, c.UID, c.ResourceVersion, c.Time.UnixNano(), c.Inferred, c.Gap})
+		fields := fmt.Appendf(nil, "%v", []any{c.Stream.ID(), c.Op, c.Namespace, c.Name, c.UID, c.ResourceVersion,
+			c.Time.UnixNano(), c.Inferred, c.Gap})
 		changes = crc32.Update(crc32.Update(changes, castagnoli, fields), castagnoli, c.After)
 	}
 	for _, p := range b.Positions {
-		others += crc32.Checksum(fmt.Appendf(nil, "%v", []any{p.Stream, p.ResourceVersion, p.Time.UnixMilli(), p.Ended}), castagnoli)
+		others += crc32.Checksum(fmt.Appendf(nil, "%v", []any{p.Stream, p.ResourceVersion, p.Time.UnixMilli(), p.Ended}),
+			castagnoli)
 	}
 	for _, m := range b.Malformed {
 		others += crc32.Checksum(fmt.Appendf(nil, "%v", []any{m.Stream, m.Reason, m.Bytes}), castagnoli)

@@ -55,7 +55,8 @@ func (w *auditWriter) add(r *audit.Record) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.run(addAudit, id[:], requester, r.Received.UnixMicro(), r.Time.UnixMicro(), r.Answered.UnixMicro(), resource, r.Namespace, r.Name,
+	_, err = w.run(addAudit, id[:], requester, r.Received.UnixMicro(), r.Time.UnixMicro(), r.Answered.UnixMicro(), resource,
+		r.Namespace, r.Name,
 		r.UID, storedVersion(r.VersionBefore), storedVersion(r.VersionAfter), r.Created, r.Verb, r.Subresource, r.Code, restOf(r))
 	return err
 }
@@ -72,11 +73,13 @@ func (w *auditWriter) idOf(known map[string]int64, add statement, text string, v
 
 // requesterOf and restOf are records of some of the members.
 func requesterOf(r *audit.Record) string {
-	return members(&audit.Record{User: r.User, Groups: r.Groups, Impersonated: r.Impersonated, Extra: r.Extra, UserAgent: r.UserAgent, Addresses: r.Addresses})
+	return members(&audit.Record{User: r.User, Groups: r.Groups, Impersonated: r.Impersonated, Extra: r.Extra,
+		UserAgent: r.UserAgent, Addresses: r.Addresses})
 }
 
 func restOf(r *audit.Record) string {
-	return members(&audit.Record{AuditID: r.AuditID, Effect: r.Effect, Manager: r.Manager, Labels: r.Labels, Fields: r.Fields, Retried: r.Retried,
+	return members(&audit.Record{AuditID: r.AuditID, Effect: r.Effect, Manager: r.Manager, Labels: r.Labels, Fields: r.Fields,
+		Retried:      r.Retried,
 		VersionBegan: r.VersionBegan})
 }
 
@@ -100,7 +103,8 @@ func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 		return r.fail("find the first audit record", err)
 	}
 	if q.Name == "" {
-		return r.auditPages(ctx, &q, from, `and (?2 = 'null' or r.resource in (select value from json_each(?2)))`, list(q.Resources), visit)
+		return r.auditPages(ctx, &q, from, `and (?2 = 'null' or r.resource in (select value from json_each(?2)))`,
+			list(q.Resources), visit)
 	}
 	ids, err := column[int64](ctx, r.db, `select r.id `+selected, r.cluster, list(q.Resources))
 	if err != nil {
@@ -169,7 +173,8 @@ const auditPage = `1000`
 func scanAudit(rows *sql.Rows, r *audit.Record) (n int64, err error) {
 	var id, rest, requester []byte
 	var received, asked, answered int64
-	if err := rows.Scan(&n, &id, &received, &asked, &answered, &r.Resource, &r.Namespace, &r.Name, &r.UID, (*string)(&r.VersionBefore), (*string)(&r.VersionAfter),
+	if err := rows.Scan(&n, &id, &received, &asked, &answered, &r.Resource, &r.Namespace, &r.Name, &r.UID,
+		(*string)(&r.VersionBefore), (*string)(&r.VersionAfter),
 		&r.Created, &r.Verb, &r.Subresource, &r.Code, &rest, &requester); err != nil {
 		return 0, err
 	}

@@ -65,7 +65,8 @@ func (l *slotLog) readBefore(t *tx, c *change.Change, memory func(n int) []byte)
 }
 
 // Bodies implements sinks.Memory. It reads the file only.
-func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string, visit func(key string, body []byte) error) error {
+func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string,
+	visit func(key string, body []byte) error) error {
 	r := l.reader
 	fail := func(err error) error { return r.fail("read bodies of stream "+string(id), err) }
 	var wanted struct {
@@ -73,9 +74,10 @@ func (l *slotLog) Bodies(ctx context.Context, id change.StreamID, keys []string,
 		Resource int64    `json:"resource"`
 		Keys     []string `json:"keys"`
 	}
-	err := each(ctx, r.db, `select s.id, s.resource from`+ofCluster+`where s.stream = ?2`, []any{r.cluster, string(id)}, func(rows *sql.Rows) error {
-		return rows.Scan(&wanted.Stream, &wanted.Resource)
-	})
+	err := each(ctx, r.db, `select s.id, s.resource from`+ofCluster+`where s.stream = ?2`, []any{r.cluster, string(id)},
+		func(rows *sql.Rows) error {
+			return rows.Scan(&wanted.Stream, &wanted.Resource)
+		})
 	if err != nil || wanted.Stream == 0 {
 		return fail(err)
 	}

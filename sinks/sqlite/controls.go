@@ -14,7 +14,8 @@ const controlsAtOnce = 500
 
 // Controls implements sinks.Reader. It makes the batch records from the rows of batches. If there are several slots, it visits
 // no spans, since their spans would overlap.
-func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool, visit func(*change.Control) error) error {
+func (r *Reader) Controls(ctx context.Context, since time.Time, inFull func(*sinks.Span) bool,
+	visit func(*change.Control) error) error {
 	var failed error // the error of visit
 	c := &controls{Reader: r, names: streamNames{db: r.db}, visit: func(c *change.Control) error {
 		failed = visit(c)
@@ -62,7 +63,8 @@ func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.S
 			}
 			end, _, unreadable := c.end(ctx, &s.batch)
 			from, next = s.first, s.first+1
-			if unreadable != nil || inFull(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches), Earliest: time.UnixMilli(s.earliest)}) {
+			if unreadable != nil || inFull(&sinks.Span{Control: end, First: s.seq + 1 - uint64(s.batches),
+				Earliest: time.UnixMilli(s.earliest)}) {
 				continue
 			}
 			if from = s.id + s.changes + 1; c.visit(end) != nil {
@@ -72,13 +74,14 @@ func (c *controls) outline(ctx context.Context, from int64, inFull func(*sinks.S
 	}
 }
 
-// inOrder visits the batches of a slot, or of all slots if slot is 0, from one id up to, and without, another. No statement is open
-// meanwhile.
+// inOrder visits the batches of a slot, or of all slots if slot is 0, from one id up to, and without, another. No statement is
+// open meanwhile.
 func (r *Reader) inOrder(
 	ctx context.Context, slot, from, to int64, visit func(context.Context, *batch, []*change.Control) error,
 ) error {
 	for {
-		all, err := batches(ctx, r.db, `where id >= ? and id < ? and ? in (0, slot) order by id limit ?`, from, to, slot, controlsAtOnce)
+		all, err := batches(ctx, r.db, `where id >= ? and id < ? and ? in (0, slot) order by id limit ?`, from, to, slot,
+			controlsAtOnce)
 		if err != nil || len(all) == 0 {
 			return err
 		}
@@ -112,7 +115,8 @@ func (c *controls) one(ctx context.Context, b *batch, records []*change.Control)
 
 // end makes the batch record and the watermarks.
 func (c *controls) end(ctx context.Context, b *batch) (*change.Control, []*change.Control, error) {
-	end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, Cluster: c.cluster, Slot: c.numbers[b.slot], Epoch: b.epoch, Batch: b.seq,
+	end := &change.Control{Type: change.ControlBatch, TimeMs: b.written, Cluster: c.cluster, Slot: c.numbers[b.slot],
+		Epoch: b.epoch, Batch: b.seq,
 		BatchEnd: change.BatchEnd{Changes: int(b.changes)}}
 	positions, watermarks, err := c.names.positions(ctx, b)
 	end.Positions = positions

@@ -13,7 +13,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Copy writes the batches of another log into the file, with their clusters, numbers and times. A file with a copy has no exporter.
+// Copy writes the batches of another log into the file, with their clusters, numbers and times. A file with a copy has no
+// exporter.
 type Copy struct {
 	sink     *Sink
 	log      *slotLog // is moved from slot to slot, since objects move too
@@ -102,8 +103,8 @@ func (c *Copy) moveTo(t *tx, name string) (err error) {
 	return err
 }
 
-// Lived writes changes of a cluster before the beginning of the copy. The file retains the last state of live objects (Begin). The changes of
-// an object must come in their order.
+// Lived writes changes of a cluster before the beginning of the copy. The file retains the last state of live objects (Begin).
+// The changes of an object must come in their order.
 func (c *Copy) Lived(ctx context.Context, b *sinks.Copied) error {
 	return c.inTx(ctx, func(t *tx) error {
 		if err := c.moveTo(t, b.Cluster); err != nil {

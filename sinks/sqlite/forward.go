@@ -23,13 +23,14 @@ func (m *Memory) Forward(ctx context.Context, slot int, after uint64, visit func
 	if err != nil || f.slot.id == 0 {
 		return m.reader.fail("find the slot", err)
 	}
-	err = m.reader.inOrder(ctx, f.slot.id, from, 1<<62, func(ctx context.Context, stored *batch, records []*change.Control) error {
-		b, err := f.batch(ctx, stored, records)
-		if failed = m.reader.fail(fmt.Sprintf("read batch %d of slot %d", stored.seq, slot), err); err == nil {
-			failed = visit(b)
-		}
-		return failed
-	})
+	err = m.reader.inOrder(ctx, f.slot.id, from, 1<<62,
+		func(ctx context.Context, stored *batch, records []*change.Control) error {
+			b, err := f.batch(ctx, stored, records)
+			if failed = m.reader.fail(fmt.Sprintf("read batch %d of slot %d", stored.seq, slot), err); err == nil {
+				failed = visit(b)
+			}
+			return failed
+		})
 	return cmp.Or(failed, m.reader.fail(fmt.Sprintf("read the batches of slot %d", slot), err))
 }
 
@@ -56,7 +57,8 @@ func (f *forward) batch(ctx context.Context, b *batch, records []*change.Control
 	if err != nil {
 		return nil, err
 	}
-	all := &change.Batch{Slot: f.slot.number, Epoch: b.epoch, Seq: b.seq, Positions: positions, Changes: make([]change.Change, 0, b.changes)}
+	all := &change.Batch{Slot: f.slot.number, Epoch: b.epoch, Seq: b.seq, Positions: positions,
+		Changes: make([]change.Change, 0, b.changes)}
 	for _, c := range append(records, watermarks...) {
 		all.Controls = append(all.Controls, *c)
 	}
@@ -105,8 +107,8 @@ func (f *forward) withKind(c *change.Change) *change.Stream {
 	return f.kinds[key]
 }
 
-// ChangedObjects visits the key of each object of a stream with a change in the log, live or deleted. If keys is not nil, it visits
-// only these.
+// ChangedObjects visits the key of each object of a stream with a change in the log, live or deleted. If keys is not nil, it
+// visits only these.
 func (m *Memory) ChangedObjects(ctx context.Context, stream change.StreamID, keys []string, visit func(key string)) error {
 	const all = `select distinct o.namespace, o.name from log_streams s join log_objects o on o.stream = s.id where s.stream = ?`
 	const some = `select distinct o.namespace, o.name from log_streams s cross join json_each(?2) k cross join log_objects o

@@ -22,8 +22,8 @@ type line struct {
 	seq uint64
 }
 
-// counted is a batch, with the number of changes that it has. When it was read, the retained history began after a number, and the first
-// batch was the oldest one.
+// counted is a batch, with the number of changes that it has. When it was read, the retained history began after a number, and
+// the first batch was the oldest one.
 type counted struct {
 	line
 	changes, has, after, oldest int64

@@ -102,11 +102,12 @@ func (s *scan) objects(ctx context.Context, interval keySpan, which string, numb
 	for last, more := int64(0), true; more; {
 		var ids []int64
 		low := interval.low
-		err := each(ctx, s.reader.db, query, []any{interval.resource, low, interval.high, number, last, keysAtOnce}, func(rows *sql.Rows) error {
-			err := rows.Scan(&last, &interval.low)
-			ids = append(ids, last)
-			return err
-		})
+		err := each(ctx, s.reader.db, query, []any{interval.resource, low, interval.high, number, last, keysAtOnce},
+			func(rows *sql.Rows) error {
+				err := rows.Scan(&last, &interval.low)
+				ids = append(ids, last)
+				return err
+			})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,8 @@ const lastOf = ` c.id = (select id from log_changes where object = o.id and id <
 
 // live visits the last change of each of some objects that live.
 func (r *Reader) live(ctx context.Context, which string, arg any, bodies bool, visit func(*sinks.Logged) error) error {
-	query := columns(imagesIf(bodies, lastImage), noBatch) + byObject + `where o.id > ?1 and ` + which + ` and` + lastOf + `order by o.id`
+	query := columns(imagesIf(bodies, lastImage), noBatch) + byObject + `where o.id > ?1 and ` + which + ` and` + lastOf +
+		`order by o.id`
 	m := newMaker(r.db)
 	for after, more := int64(0), true; more; {
 		var records []record
@@ -106,8 +107,8 @@ func (s *scan) unchanged(ctx context.Context, after int64) error {
 	return s.inSpans(ctx, livedAt, after, func(ids []int64) error { return s.states(ctx, ids, after, after) })
 }
 
-// states visits the state of some objects at a number. Some of the changes up to after are gone, so an object that changed last by
-// then is visited as read, without a cause.
+// states visits the state of some objects at a number. Some of the changes up to after are gone, so an object that changed last
+// by then is visited as read, without a cause.
 func (s *scan) states(ctx context.Context, ids []int64, number, after int64) error {
 	query := columns(imagesIf(!s.NoBodies, lastImage), itsBatch) + `from json_each(?1) j cross join log_objects o on o.id = j.value
 		cross join log_changes c on c.object = o.id ` + joinBatch + `where` + lastOf + `order by j.key`

@@ -11,7 +11,8 @@ import (
 
 // removed returns what each stream of some resources lacks, if somebody has removed rows. If resources is nil, it reads all.
 func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed, error) {
-	const query = `select s.stream, s.objects, (select count(*) from log_objects where stream = s.id and gone is null) ` + selected +
+	const query = `select s.stream, s.objects, (select count(*) from log_objects where stream = s.id and gone is null) ` +
+		selected +
 		`join log_streams s on s.resource = r.id`
 	lost := map[change.StreamID]string{}
 	err := each(ctx, r.db, query, []any{r.cluster, list(resources)}, func(rows *sql.Rows) error {
@@ -20,7 +21,8 @@ func (r *Reader) removed(ctx context.Context, resources []string) (sinks.Removed
 		if err := rows.Scan(&stream, &known, &found); err != nil || known == found {
 			return err
 		}
-		lost[stream] = fmt.Sprintf("rows were removed from the table log_objects: it has %d of %s, and all batches together have written %d",
+		lost[stream] = fmt.Sprintf("rows were removed from the table log_objects: it has %d of %s, and all batches together "+
+			"have written %d",
 			found, stream, known)
 		return nil
 	})

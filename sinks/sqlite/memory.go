@@ -93,7 +93,8 @@ func (m *Memory) Objects(
 		namespace, name, uid string
 		version              any
 	}
-	ids, err := column[int64](ctx, m.reader.db, `select s.id from`+ofCluster+`where s.stream = ?2`, m.reader.cluster, string(stream))
+	ids, err := column[int64](ctx, m.reader.db, `select s.id from`+ofCluster+`where s.stream = ?2`, m.reader.cluster,
+		string(stream))
 	for _, id := range ids {
 		for after, page := int64(0), make([]object, 0, 100); err == nil; page = page[:0] {
 			err = each(ctx, m.reader.db, query, []any{id, after, knownAtOnce}, func(rows *sql.Rows) error {
@@ -229,18 +230,19 @@ func (m *Memory) slot(ctx context.Context, slot int) (int64, error) {
 // PositionsAt returns the positions of a slot's streams after a batch, as far as the history goes back.
 func (m *Memory) PositionsAt(ctx context.Context, slot int, seq uint64) ([]change.Position, error) {
 	last, done := map[change.StreamID]change.Position{}, errors.New("the batch was read")
-	err := m.reader.Controls(ctx, time.Time{}, func(s *sinks.Span) bool { return s.Slot == slot && s.Batch > seq }, func(c *change.Control) error {
-		switch {
-		case c.Type != change.ControlBatch || c.Slot != slot:
-		case c.Batch > seq:
-			return done
-		default:
-			for _, p := range c.Positions {
-				last[p.Stream] = p
+	err := m.reader.Controls(ctx, time.Time{}, func(s *sinks.Span) bool { return s.Slot == slot && s.Batch > seq },
+		func(c *change.Control) error {
+			switch {
+			case c.Type != change.ControlBatch || c.Slot != slot:
+			case c.Batch > seq:
+				return done
+			default:
+				for _, p := range c.Positions {
+					last[p.Stream] = p
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if errors.Is(err, done) {
 		err = nil
 	}

@@ -79,7 +79,8 @@ func (l *slotLog) find(t *tx, name objectName, key objectKey) (*object, error) {
 	o := &object{}
 	var id, gone, back sql.NullInt64
 	var body, full []byte
-	err := t.find(findObject, []any{name.resource, name.namespace, name.name, name.uid}, &o.id, &o.stream, &gone, &o.newer, &id, &back, &body, &full)
+	err := t.find(findObject, []any{name.resource, name.namespace, name.name, name.uid}, &o.id, &o.stream, &gone, &o.newer, &id,
+		&back, &body, &full)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

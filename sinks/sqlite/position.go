@@ -23,7 +23,8 @@ type storedPosition struct {
 
 // marks reports whether a control record is the watermark that a position implies.
 func marks(c *change.Control, p *change.Position) bool {
-	return c.Type == change.ControlWatermark && c.Stream == p.Stream && c.ResourceVersion == p.ResourceVersion && c.TimeMs == p.Time.UnixMilli()
+	return c.Type == change.ControlWatermark && c.Stream == p.Stream && c.ResourceVersion == p.ResourceVersion &&
+		c.TimeMs == p.Time.UnixMilli()
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -116,5 +117,6 @@ func (l *slotLog) beginStream(t *tx, c *change.Control) error {
 			return err
 		}
 	}
-	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, row.id, c.TimeMs)
+	return t.do(`insert into log_positions (stream, version, time, ended) values (?, '', ?, '') on conflict do nothing`, row.id,
+		c.TimeMs)
 }

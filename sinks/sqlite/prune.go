@@ -87,7 +87,8 @@ func (s *Sink) shrink(ctx context.Context, r *Reader, now time.Time) error {
 			return err
 		}
 		if len(next) == 0 || next[0].id-1 <= after {
-			s.Logger.Warn("the file is larger than KUBECDC_SQLITE_MAX_SIZE, and its history can't be shorter: raise it, or export less",
+			s.Logger.Warn("the file is larger than KUBECDC_SQLITE_MAX_SIZE, and its history can't be shorter: raise it, or "+
+				"export less",
 				"bytes", used, "limit", s.MaxSize)
 			return nil
 		}
@@ -139,7 +140,8 @@ var removals = []removal{
 func (s *Sink) removeFrom(ctx context.Context, r removal, to int64) error {
 	span := `select coalesce(min(number), 0), coalesce(max(number), 0) from
 		(select ` + r.number + ` as number from ` + r.table + ` where number > ? and number <= ? order by number limit ?)`
-	remove := `delete from ` + r.table + ` where ` + r.number + ` >= ?2 and ` + r.number + ` <= ?3 and (` + r.condition + `) and ?1 > 0`
+	remove := `delete from ` + r.table + ` where ` + r.number + ` >= ?2 and ` + r.number + ` <= ?3 and (` + r.condition +
+		`) and ?1 > 0`
 	for end := int64(0); ; {
 		var from int64
 		if err := s.file.DB().QueryRowContext(ctx, span, end, to, sliceRows).Scan(&from, &end); err != nil || end == 0 {

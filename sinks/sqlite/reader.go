@@ -225,6 +225,7 @@ func list[T any](values []T) string {
 
 // streamsOf returns the ids of the cluster's streams of some resources. If resources is nil, it returns all.
 func (r *Reader) streamsOf(ctx context.Context, resources []string) ([]int64, error) {
-	ids, err := column[int64](ctx, r.db, `select s.id `+selected+`join log_streams s on s.resource = r.id`, r.cluster, list(resources))
+	ids, err := column[int64](ctx, r.db, `select s.id `+selected+`join log_streams s on s.resource = r.id`, r.cluster,
+		list(resources))
 	return append([]int64{}, ids...), err // an empty list, and not null, if there are none
 }

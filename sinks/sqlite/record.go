@@ -98,8 +98,10 @@ func pageOf(ctx context.Context, db queries, most int, query string, args ...any
 
 // into fills a change from a record, except its stream and its states.
 func (r *record) into(c *change.Change) {
-	*c = change.Change{Op: change.Op(r.op), Namespace: r.namespace, Name: r.name, UID: r.uid, ResourceVersion: versionOf(r.version),
-		Time: time.UnixMilli(r.time).Add(time.Duration(r.op >> nanosShift)).UTC(), Inferred: r.op&opInferred != 0, Gap: r.gap.String}
+	*c = change.Change{Op: change.Op(r.op), Namespace: r.namespace, Name: r.name, UID: r.uid,
+		ResourceVersion: versionOf(r.version),
+		Time:            time.UnixMilli(r.time).Add(time.Duration(r.op >> nanosShift)).UTC(), Inferred: r.op&opInferred != 0,
+		Gap: r.gap.String}
 }
 
 func versionOf(stored any) change.ResourceVersion {
@@ -125,7 +127,8 @@ type bodies struct {
 // held is what an object's next body is a delta of.
 type held struct{ full, last []byte }
 
-// heldBytes is how much a reader remembers. A follower remembers followerBytes, and reads so many at once, since there may be hundreds.
+// heldBytes is how much a reader remembers. A follower remembers followerBytes, and reads so many at once, since there may be
+// hundreds.
 const (
 	heldBytes     = 32 << 20
 	followerBytes = 64 << 10
@@ -229,11 +232,12 @@ func (b *bodies) codec(ctx context.Context, resource int64) (codec, error) {
 	if c, known := b.codecs[resource]; known {
 		return c, nil
 	}
-	err := each(ctx, b.db, `select dictionary from log_dictionaries where resource = ?`, []any{resource}, func(rows *sql.Rows) error {
-		var dictionary []byte
-		err := rows.Scan(&dictionary)
-		b.codecs[resource] = codecOf(dictionary)
-		return err
-	})
+	err := each(ctx, b.db, `select dictionary from log_dictionaries where resource = ?`, []any{resource},
+		func(rows *sql.Rows) error {
+			var dictionary []byte
+			err := rows.Scan(&dictionary)
+			b.codecs[resource] = codecOf(dictionary)
+			return err
+		})
 	return b.codecs[resource], err
 }

@@ -72,8 +72,8 @@ func (s *scan) verifyRetained(ctx context.Context) error {
 	return err
 }
 
-// all first visits the state where the history begins, if that is asked for. A query for one name, or in the order of keys, reads the
-// changes of each object. Any other reads the changes of all in their order.
+// all first visits the state where the history begins, if that is asked for. A query for one name, or in the order of keys, reads
+// the changes of each object. Any other reads the changes of all in their order.
 func (s *scan) all(ctx context.Context, after int64) (err error) {
 	number := after
 	if s.After != nil {
@@ -175,7 +175,8 @@ func (s *scan) byObject(ctx context.Context, number, after int64) error {
 					return err
 				}
 			}
-			if _, err := s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, number, end, id); err != nil {
+			if _, err := s.pages(ctx, `where c.object = ? and c.id > ? and c.id <= ? order by c.id`, number, end,
+				id); err != nil {
 				return err
 			}
 		}
@@ -196,7 +197,8 @@ func (s *scan) changes(ctx context.Context, from, end int64) (int64, error) {
 	if err != nil {
 		return from, err
 	}
-	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, from, end, list(streams))
+	return s.pages(ctx, `where c.stream in (select value from json_each(?)) and c.id > ? and c.id <= ? order by c.id`, from, end,
+		list(streams))
 }
 
 // pages visits the records that satisfy a condition. The last two parameters of the condition are the ids. It returns the end.

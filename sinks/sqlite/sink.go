@@ -31,7 +31,8 @@ var migrations embed.FS
 const migrated = "log_migrations"
 
 // Kind is this sink's kind.
-var Kind = sinks.Kind{Name: "sqlite", Page: "docs/operations.md#the-file", InCheckpoint: true, Deltas: true, Copies: []sinks.Each{sinks.Table}}
+var Kind = sinks.Kind{Name: "sqlite", Page: "docs/operations.md#the-file", InCheckpoint: true, Deltas: true,
+	Copies: []sinks.Each{sinks.Table}}
 
 // Config says which cluster's changes are written, and for how long they are retained.
 type Config struct {
@@ -75,7 +76,8 @@ func New(ctx context.Context, file *sqlitefile.File, c Config) (*Sink, error) {
 	return &Sink{Config: c, file: file, prepared: prepared}, nil
 }
 
-var errEarlierFormat = errors.New("an earlier build of the exporter has written this log, with bodies in another format: move the file " +
+var errEarlierFormat = errors.New("an earlier build of the exporter has written this log, with bodies in another format: move " +
+	"the file " +
 	"away, together with -wal, -shm and .lock; exporter run then begins a new log with a snapshot")
 
 // migrate creates the tables, or updates them. It does not change tables of a build before the first release.

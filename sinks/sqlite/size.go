@@ -18,7 +18,8 @@ const (
 // LogSize returns the size of the file. It reads at most 2·samples·sampled rows, however large the log is.
 func (r *Reader) LogSize(ctx context.Context, now time.Time) (*change.LogSize, error) {
 	size := &change.LogSize{}
-	first, err := column[int64](ctx, r.db, `select written from log_batches where id > (select after from log_kept) order by id limit 1`)
+	first, err :=
+		column[int64](ctx, r.db, `select written from log_batches where id > (select after from log_kept) order by id limit 1`)
 	if len(first) > 0 {
 		size.Since = timeOf(first[0])
 	}
@@ -47,7 +48,8 @@ func (r *Reader) sample(ctx context.Context, since time.Time) (sizes map[string]
 	if err != nil {
 		return nil, err
 	}
-	ends, err := column[int64](ctx, r.db, `select coalesce(min(id), 0) from log_changes union all select end from (`+lastBatch+`)`)
+	ends, err := column[int64](ctx, r.db, `select coalesce(min(id), 0) from log_changes union all select end from (`+
+		lastBatch+`)`)
 	if err != nil {
 		return nil, err
 	}

@@ -67,11 +67,13 @@ func (c *controls) spans(ctx context.Context, from int64) (all []span, err error
 	const query = `select b.id, b.slot, b.epoch, b.seq, b.written, b.changes, s.positions, s.first, s.batches, s.earliest
 		from log_spans s join log_batches b on b.id = s.last
 		where s.slot in (select value from json_each(?)) and s.first >= ? order by s.first limit ?`
-	err = each(ctx, c.db, query, []any{list(slices.Collect(maps.Keys(c.numbers))), from, spansAtOnce}, func(rows *sql.Rows) error {
-		var s span
-		err := rows.Scan(&s.id, &s.slot, &s.epoch, &s.seq, &s.written, &s.changes, &s.positions, &s.first, &s.batches, &s.earliest)
-		all = append(all, s)
-		return err
-	})
+	err = each(ctx, c.db, query, []any{list(slices.Collect(maps.Keys(c.numbers))), from, spansAtOnce},
+		func(rows *sql.Rows) error {
+			var s span
+			err := rows.Scan(&s.id, &s.slot, &s.epoch, &s.seq, &s.written, &s.changes, &s.positions, &s.first, &s.batches,
+				&s.earliest)
+			all = append(all, s)
+			return err
+		})
 	return all, err
 }

@@ -28,7 +28,8 @@ const (
 )
 
 var texts = [statements]string{
-	findObject: `select o.id, o.stream, o.gone, o.unwritten is not null, c.id, c.back, c.body, w.body from log_objects o left ` + lastBody +
+	findObject: `select o.id, o.stream, o.gone, o.unwritten is not null, c.id, c.back, c.body, w.body from log_objects o left ` +
+		lastBody +
 		`where o.resource = ? and o.key = ? || '/' || ? and o.uid = ?`,
 	addObject: `insert into log_objects (id, resource, namespace, name, uid, stream) values (?, ?, ?, ?, ?, ?)
 		on conflict do nothing`,
@@ -99,7 +100,7 @@ func (s *Sink) inTx(ctx context.Context, do func(*tx) error) (err error) {
 
 // run runs a prepared statement, and returns how many rows it has changed.
 func (t *tx) run(s statement, args ...any) (int64, error) {
-	result, err := t.statement(s).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // the end of the transaction closes it
+	result, err := t.statement(s).ExecContext(t.ctx, args...) //nolint:sqlclosecheck // the transaction's end does
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +109,7 @@ func (t *tx) run(s statement, args ...any) (int64, error) {
 
 // find reads the only row of a prepared statement, or returns sql.ErrNoRows.
 func (t *tx) find(s statement, args []any, into ...any) error {
-	return t.statement(s).QueryRowContext(t.ctx, args...).Scan(into...) //nolint:sqlclosecheck // the end of the transaction closes it
+	return t.statement(s).QueryRowContext(t.ctx, args...).Scan(into...) //nolint:sqlclosecheck // the transaction's end does
 }
 
 // do runs a statement that is rarely needed.

@@ -63,7 +63,8 @@ func New(o Options) *Sink {
 	}
 	s := &Sink{out: bufio.NewWriterSize(o.Out, 64<<10), lines: &jsonLines{o.Envelope}}
 	if o.Format == Text || o.Format == Auto && screen.IsTerminal(o.Out) {
-		s.lines = newTextLines(o.Show, screen.NewColours(screen.IsColourful(o.Out) || o.Show.Screen != nil && o.Show.Screen.Colours.Enabled))
+		s.lines = newTextLines(o.Show, screen.NewColours(screen.IsColourful(o.Out) || o.Show.Screen != nil &&
+			o.Show.Screen.Colours.Enabled))
 	}
 	return s
 }
@@ -148,7 +149,8 @@ func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 // the log (batch, watermark, current) and its writers (open, settings, layout).
 func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
-	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlSettings, change.ControlLayout, change.ControlCurrent:
+	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlSettings, change.ControlLayout,
+		change.ControlCurrent:
 		return dst
 	}
 	c.Cluster = j.envelope.Cluster

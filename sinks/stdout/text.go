@@ -44,7 +44,8 @@ func newTextLines(show Show, colours *screen.Colours) *textLines {
 			return plain.Own(c.Sprint(string(plain.Sprintf(format, args...))))
 		}
 	}
-	return &textLines{Show: show, colours: colours, dim: in(colours.Dim), alert: in(colours.Alert), failed: map[change.StreamID]bool{}}
+	return &textLines{Show: show, colours: colours, dim: in(colours.Dim), alert: in(colours.Alert),
+		failed: map[change.StreamID]bool{}}
 }
 
 // unlimited is the width of lines outside of a terminal.
@@ -110,7 +111,8 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 		if c.Proof == nil || c.Proof.Result != change.ProofDifferent {
 			return dst
 		}
-		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", stamp, t.alert("differs"), c.Stream, c.ResourceVersion, c.Proof)
+		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", stamp, t.alert("differs"), c.Stream,
+			c.ResourceVersion, c.Proof)
 	case change.ControlStreamRecovered, change.ControlStreamReselected, change.ControlStreamResumed:
 		return plain.Appendf(dst, "%s %s\n", stamp, t.dim("%s: resumes: %s", c.Stream, c.Cause))
 	}

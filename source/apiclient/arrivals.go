@@ -7,9 +7,9 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read. While the output takes
-// nothing, or the process does not run, events wait in buffers of the connection. So events may have arrived before they are
-// read.
+// arrivals is the body of a watch. It finds out for how long the bytes of an event may have waited to be read. While the output
+// takes nothing, or the process does not run, events wait in buffers of the connection. So events may have arrived before they
+// are read.
 //
 // A read that has to wait returns bytes that have just come, unless the process was stopped during the read. A read that need not
 // wait returns bytes that came after the buffer was last seen to be empty.

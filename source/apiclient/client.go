@@ -81,7 +81,8 @@ func (c *Client) With(idle time.Duration, withhold bool) *Client {
 
 // ask makes one request and returns the body of a 200, unless it is HTML. Any other answer is an *apierrors.StatusError. Reads
 // fail with ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
-func (c *Client) ask(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
+func (c *Client) ask(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin,
+	err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.idle, func() { cancel(ErrIdle) })
 	body, from, err := c.do(ctx, path, query, accept)
@@ -209,7 +210,8 @@ func (c *Client) Fresh() (*Client, error) {
 	if s.newest == nil || s.newest.checks == c.checks || time.Since(s.newestSince) > freshFor {
 		config := rest.CopyConfig(c.config)
 		if config.Proxy == nil {
-			config.Proxy = http.ProxyFromEnvironment // the default. Set explicitly, it prevents that client-go shares the transport
+			// the default. Set explicitly, it prevents that client-go shares the transport
+			config.Proxy = http.ProxyFromEnvironment
 		}
 		newest, err := New(config)
 		if err != nil {
@@ -218,7 +220,8 @@ func (c *Client) Fresh() (*Client, error) {
 		s.newest, s.newestSince = newest, time.Now()
 	}
 	fresh := *s.newest
-	fresh.idle, fresh.withhold, fresh.contact, fresh.cluster, fresh.checkedFor, fresh.road = c.idle, c.withhold, c.contact, c.cluster, c.checkedFor, c.road
+	fresh.idle, fresh.withhold, fresh.contact, fresh.cluster, fresh.checkedFor, fresh.road =
+		c.idle, c.withhold, c.contact, c.cluster, c.checkedFor, c.road
 	return &fresh, nil
 }
 

@@ -15,9 +15,10 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// An address may lead to another cluster: by a switch of DNS or of a load balancer, or because the cluster was made again. No answer of
-// the other cluster says anything of the first one: a list without an object, a 404, a 410, an event. So once a client knows its
-// cluster's uid, each answer has to show its cluster. Otherwise it is used only after the uid of namespace kube-system was read.
+// An address may lead to another cluster: by a switch of DNS or of a load balancer, or because the cluster was made again. No
+// answer of the other cluster says anything of the first one: a list without an object, a 404, a 410, an event. So once a client
+// knows its cluster's uid, each answer has to show its cluster. Otherwise it is used only after the uid of namespace kube-system
+// was read.
 //
 // An answer shows its cluster by a header, the uid of the FlowSchema that applies to the request. kube-apiserver sets it in all
 // answers but 401 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/#diagnostics). The client knows a
@@ -29,8 +30,8 @@ import (
 // With HTTP/2 both come over one connection, so they are of one cluster. A proxy that takes each request to a cluster of its
 // choice would have to change its mind twice in between.
 //
-// The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing. So the
-// answer is not used, and the request fails as if it had not been answered.
+// The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing.
+// So the answer is not used, and the request fails as if it had not been answered.
 
 // OtherClusterError reports that the address leads to another cluster. From then on the client, and all clients made from it,
 // fail with this error.
@@ -40,8 +41,10 @@ type OtherClusterError struct {
 }
 
 func (e *OtherClusterError) Error() string {
-	return fmt.Sprintf("the API server at %s is that of another cluster now: its namespace kube-system has the uid %s, that of the cluster "+
-		"which is exported has %s. Nothing that it answered was used: lead the address back to the first cluster and start again, "+
+	return fmt.Sprintf("the API server at %s is that of another cluster now: its namespace kube-system has the uid %s, that of "+
+		"the cluster "+
+		"which is exported has %s. Nothing that it answered was used: lead the address back to the first cluster and start "+
+		"again, "+
 		"or give the other one a KUBECDC_CLUSTER and a log of its own", e.Host, e.Here, e.Known)
 }
 
@@ -67,8 +70,8 @@ func (c *Client) Expect(uid string) {
 	c.cluster.uid = uid
 }
 
-// OtherCluster waits until the client finds another cluster, and returns the error that says so. It returns nil if the context ends
-// before.
+// OtherCluster waits until the client finds another cluster, and returns the error that says so. It returns nil if the context
+// ends before.
 func (c *Client) OtherCluster(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -215,7 +218,8 @@ func (c *Client) Strictly() *Client {
 
 // get makes one request, as ask does, and checks the cluster that the answer came from. Servers end connections all the time
 // (GOAWAY). If a connection was made during the request, its answer proves nothing, and get makes the request again.
-func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin, err error) {
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, from origin,
+	err error) {
 	for try := 1; ; try++ {
 		body, from, err := c.ask(ctx, path, query, accept)
 		notChecked := c.checkAnswer(ctx, from, err)
@@ -247,8 +251,8 @@ func (c *Client) checkAnswer(ctx context.Context, from origin, answer error) err
 	return nil
 }
 
-// saysNothing reports an error from which nothing follows: there was no answer, or the server has no time, or it does not know who
-// asks.
+// saysNothing reports an error from which nothing follows: there was no answer, or the server has no time, or it does not know
+// who asks.
 func saysNothing(answer error) bool {
 	code := StatusCode(answer)
 	return answer != nil && (code == 0 || code == http.StatusUnauthorized || IsOverload(answer))
@@ -319,7 +323,8 @@ func (c *Client) notChecked(err error) error {
 }
 
 // errMoved reports an answer that came over a connection which may be gone: another one was made since, which may lead elsewhere.
-var errMoved = errors.New("a new connection was made while an answer came over another one, which may have led to another cluster")
+var errMoved = errors.New("a new connection was made while an answer came over another one, which may have led to another " +
+	"cluster")
 
 func (s *checks) noticeConnections(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A watch that says nothing has nothing to say, or its connection is gone: only a bookmark a minute tells. But over the connection of HTTP/2
-// other requests pass. An answer to any of them shows that what the server had sent before has come.
+// A watch that says nothing has nothing to say, or its connection is gone: only a bookmark a minute tells. But over the
+// connection of HTTP/2 other requests pass. An answer to any of them shows that what the server had sent before has come.
 
 // Connection is a connection over which several requests pass at once.
 type Connection struct {

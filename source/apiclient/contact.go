@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// contact is the time at which the API server was last heard, over all connections of a client and of the clients made from it. Any byte
-// of an answer counts, and any event of a watch. So no request need be made for that while a stream is read.
+// contact is the time at which the API server was last heard, over all connections of a client and of the clients made from it.
+// Any byte of an answer counts, and any event of a watch. So no request need be made for that while a stream is read.
 type contact struct {
 	created time.Time
 	heard   atomic.Int64 // nanoseconds after created; 0: never

@@ -18,12 +18,12 @@ import (
 
 // This file classifies the API server's errors. Callers retry with backoff every error that is in no class.
 
-// IsGone reports that the server can't deliver what follows a resourceVersion, or can't go on with a continue token. That is a 410, as
-// HTTP status or as ERROR event, with the reason Expired (compacted, or older than the watch cache) or Gone.
+// IsGone reports that the server can't deliver what follows a resourceVersion, or can't go on with a continue token. That is a
+// 410, as HTTP status or as ERROR event, with the reason Expired (compacted, or older than the watch cache) or Gone.
 func IsGone(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// IsRefused reports that a collection can't be read (no permission, no such resource), and that a short wait will not change that. The
-// stream reports it and retries slowly, while other streams go on.
+// IsRefused reports that a collection can't be read (no permission, no such resource), and that a short wait will not change
+// that. The stream reports it and retries slowly, while other streams go on.
 func IsRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) ||
 		apierrors.IsMethodNotSupported(err)
@@ -34,8 +34,9 @@ func IsInvalid(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsNotAcceptable(err)
 }
 
-// ErrUnsupported reports a server whose resourceVersions are not numbers, or whose objects have no uids. An aggregated API server with
-// its own store may be one. Without them neither the order of changes nor a deletion is known, and the resource can't be exported.
+// ErrUnsupported reports a server whose resourceVersions are not numbers, or whose objects have no uids. An aggregated API server
+// with its own store may be one. Without them neither the order of changes nor a deletion is known, and the resource can't be
+// exported.
 var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion")
 
 // ErrName reports an object without a name, or with one that is too long (maxName) or not UTF-8.
@@ -57,7 +58,8 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, and kubecdc accepts %d: only its beginning is kept", what, e.Bytes, rawjson.LargestValue)
 }
 
-// IsUnloggable reports an object that has all that the protocol needs, and a name that no record takes. Its states are dead letters.
+// IsUnloggable reports an object that has all that the protocol needs, and a name that no record takes. Its states are dead
+// letters.
 func IsUnloggable(o *Object, err error) bool { return errors.Is(err, ErrName) && o.Name != "" }
 
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
@@ -66,7 +68,8 @@ func IsUnreadable(err error) bool {
 		fault.Is[*TooLargeError](err)
 }
 
-// StatusCode returns the HTTP status of an answer that is an error, or of a refused check of the cluster. It returns 0 for other errors.
+// StatusCode returns the HTTP status of an answer that is an error, or of a refused check of the cluster. It returns 0 for other
+// errors.
 func StatusCode(err error) int32 {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return status.Status().Code
@@ -75,8 +78,8 @@ func StatusCode(err error) int32 {
 	return check.code
 }
 
-// IsInternal reports that the server failed: 500. It may fail at this one request each time, for every client. An example is a list of
-// objects that were stored in a version that it does not know any more.
+// IsInternal reports that the server failed: 500. It may fail at this one request each time, for every client. An example is a
+// list of objects that were stored in a version that it does not know any more.
 func IsInternal(err error) bool { return StatusCode(err) == http.StatusInternalServerError }
 
 // IsOverload reports that the server is overloaded or cut the response. The client should send fewer requests.
@@ -97,8 +100,8 @@ func RetryAfter(err error) time.Duration {
 	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
-// IsConnectionEnd reports that the connection ended: at the server's timeout, at its restart, or because it was cut. The stream goes on
-// from its position. Only an end that repeats is a failure.
+// IsConnectionEnd reports that the connection ended: at the server's timeout, at its restart, or because it was cut. The stream
+// goes on from its position. Only an end that repeats is a failure.
 func IsConnectionEnd(err error) bool {
 	return errors.Is(err, ErrIdle) || errors.Is(err, errMoved) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		fault.Is[net.Error](err) && !errors.Is(err, context.Canceled)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// EtcdOverrides returns how many etcds hold resources of kube-apiserver in addition to the default one, or -1 if that is not known. A
-// server of at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
+// EtcdOverrides returns how many etcds hold resources of kube-apiserver in addition to the default one, or -1 if that is not
+// known. A server of at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
 // (https://github.com/kubernetes/kubernetes/pull/129438). The checks may fail, only their names count.
 func (c *Client) EtcdOverrides(ctx context.Context) (int, error) {
 	recent, err := c.AtLeast(ctx, 1, 34)

@@ -29,8 +29,8 @@ type lines struct {
 
 func newLines(from io.Reader) *lines { return &lines{from: from, slab: slab.New(smallestLines)} }
 
-// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line. If a line is
-// too long, it returns the beginning.
+// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line. If a
+// line is too long, it returns the beginning.
 func (l *lines) next() ([]byte, error) {
 	for l.long = 0; ; {
 		if n := bytes.IndexByte(l.slab.Bytes[l.seen:], '\n'); n >= 0 {

@@ -28,8 +28,9 @@ func (p *Page) check() error {
 	return fmt.Errorf("%w: the list's is %s", ErrUnsupported, quoteVersion(string(p.Version)))
 }
 
-// Visit takes an item of a list. The item's bytes are valid until it returns. err says why the protocol can't use the item, with the
-// errors of ParseObject. If the item is too large (*TooLargeError), o has its first bytes, and its identity if these contain it.
+// Visit takes an item of a list. The item's bytes are valid until it returns. err says why the protocol can't use the item, with
+// the errors of ParseObject. If the item is too large (*TooLargeError), o has its first bytes, and its identity if these contain
+// it.
 type Visit func(p *Page, o *Object, err error) error
 
 // List reads one page and calls visit for each item while the page is being read, so the complete page is never in memory.
@@ -73,7 +74,8 @@ var ErrNotExact = errors.New("the server ignores resourceVersionMatch=Exact")
 func exactly(version change.ResourceVersion, visit Visit) Visit {
 	return func(p *Page, o *Object, err error) error {
 		if err == nil && o.Version.Compare(version) > 0 {
-			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, version, o.Version)
+			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, version,
+				o.Version)
 		}
 		return visit(p, o, err)
 	}
@@ -92,15 +94,15 @@ func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, v
 	}
 }
 
-// First asks for the first object of a collection: whether the collection can be listed, and its resourceVersion now, by a consistent
-// read.
+// First asks for the first object of a collection: whether the collection can be listed, and its resourceVersion now, by a
+// consistent read.
 func (c *Client) First(ctx context.Context, s *change.Stream) (change.ResourceVersion, error) {
 	p, err := c.List(ctx, s, ListOptions{MetadataOnly: true, Limit: 1}, func(*Page, *Object, error) error { return nil })
 	return p.Version, err
 }
 
-// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object is no list if it lacks metadata or
-// items, or has one of them twice. A list that does not end the response may be cut.
+// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object is no list if it lacks metadata
+// or items, or has one of them twice. A list that does not end the response may be cut.
 func readPage(body io.Reader, visit Visit) (Page, error) {
 	r := rawjson.NewReader(body)
 	p, seen := Page{Remaining: -1}, map[string]int{}

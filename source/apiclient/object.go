@@ -153,8 +153,8 @@ func (o *Object) Prepare(redactor *redact.Redactor, r *change.Resource) error {
 	return nil
 }
 
-// lackingError reports an object without name, uid or version. Without a name it is not an object (ErrName). Without uid or version its
-// resource may be one that can't be exported (ErrUnsupported).
+// lackingError reports an object without name, uid or version. Without a name it is not an object (ErrName). Without uid or
+// version its resource may be one that can't be exported (ErrUnsupported).
 type lackingError struct{ name, uid, version string }
 
 func (e *lackingError) Error() string {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Pace decides how many objects the pages of a collection's lists ask for. It asks for fewer objects if a page takes long, since they
-// are large, or the network or the log is slow. An API server ends a request after its --request-timeout (60 s), after any part of the
-// page, and would end the same page again. A continue token takes any limit. A Pace is safe for concurrent use.
+// Pace decides how many objects the pages of a collection's lists ask for. It asks for fewer objects if a page takes long, since
+// they are large, or the network or the log is slow. An API server ends a request after its --request-timeout (60 s), after any
+// part of the page, and would end the same page again. A continue token takes any limit. A Pace is safe for concurrent use.
 type Pace struct {
 	mu          sync.Mutex
 	most, limit int
@@ -23,8 +23,8 @@ const smallPage = 500
 // NewPace returns a pace that asks for so many objects a page at most.
 func NewPace(most int) *Pace { return &Pace{most: most, limit: min(smallPage, most), fits: most} }
 
-// Upto returns another pace, for larger pages, that begins with what p has learned. p may be nil. The past may take longer than the
-// present, which a cache may have.
+// Upto returns another pace, for larger pages, that begins with what p has learned. p may be nil. The past may take longer than
+// the present, which a cache may have.
 func (p *Pace) Upto(most int) *Pace {
 	other := NewPace(most)
 	if p != nil {
@@ -75,8 +75,8 @@ func (p *Pace) record(limit, objects int, took time.Duration, err error) {
 	}
 }
 
-// isCut reports whether a page may have been ended by a server, or by a proxy, because it took too long. That is any error except an
-// answer that refuses the page.
+// isCut reports whether a page may have been ended by a server, or by a proxy, because it took too long. That is any error except
+// an answer that refuses the page.
 func isCut(err error) bool {
 	code := StatusCode(err)
 	return code == 0 || code >= http.StatusInternalServerError

@@ -44,9 +44,9 @@ type ListOptions struct {
 
 // query builds the parameters of one page.
 //
-// The first page of a list of the present sets no resourceVersion ("most recent"). That is a consistent read, so the list is never older
-// than anything that a server has sent before. resourceVersion=0 ("any") is cheaper and may go back in time, so it is never used. A
-// continue token has the first page's version in it and must be sent without a resourceVersion.
+// The first page of a list of the present sets no resourceVersion ("most recent"). That is a consistent read, so the list is
+// never older than anything that a server has sent before. resourceVersion=0 ("any") is cheaper and may go back in time, so it is
+// never used. A continue token has the first page's version in it and must be sent without a resourceVersion.
 //
 // A list of the past sets resourceVersionMatch=Exact. The server answers 410 if it has compacted that revision.
 func (o ListOptions) query(s *change.Stream) url.Values {

@@ -2,8 +2,8 @@ package apiclient
 
 import "net/http"
 
-// roundTrip sends a request. It ends with the request's context even where client-go runs a credential plugin first, which it does without
-// a context.
+// roundTrip sends a request. It ends with the request's context even where client-go runs a credential plugin first, which it
+// does without a context.
 func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
 	if c.config.ExecProvider == nil {
 		return c.http.Do(req)

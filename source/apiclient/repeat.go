@@ -14,8 +14,8 @@ import (
 // a 500, since the server may answer this request so for ever.
 const requestTries, internalTries = 10, 3
 
-// Repeat makes a request, and repeats it after an error that may pass. So an operation of many requests need not begin again when one of
-// them fails. It does not repeat a request after ErrIdle, since the connection is lost.
+// Repeat makes a request, and repeats it after an error that may pass. So an operation of many requests need not begin again when
+// one of them fails. It does not repeat a request after ErrIdle, since the connection is lost.
 func Repeat[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	internal := 0
 	return backoff.Retry(ctx, func() (T, error) {
@@ -35,9 +35,10 @@ func Repeat[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	}, backoff.WithMaxTries(requestTries), backoff.WithMaxElapsedTime(0))
 }
 
-// IdentityPage reads the identities of a page, repeatedly if need be, and visits them once all were read. Objects have no bodies. do
-// makes each request. If do is nil, requests are made at once.
-func (c *Client) IdentityPage(ctx context.Context, s *change.Stream, o ListOptions, do func(request func() error) error, visit Visit) (Page, error) {
+// IdentityPage reads the identities of a page, repeatedly if need be, and visits them once all were read. Objects have no bodies.
+// do makes each request. If do is nil, requests are made at once.
+func (c *Client) IdentityPage(ctx context.Context, s *change.Stream, o ListOptions, do func(request func() error) error,
+	visit Visit) (Page, error) {
 	type item struct {
 		object     Object
 		unreadable error
@@ -65,11 +66,12 @@ func (c *Client) IdentityPage(ctx context.Context, s *change.Stream, o ListOptio
 	return p, err
 }
 
-// Identities calls visit for the identity of each object that a collection had at a resourceVersion, or has now if version is empty. It
-// leaves out objects that no record takes. It returns the list's resourceVersion. A list that can't be read to its end at one version is
-// an error, which may come after some of the calls. After each page it calls read, unless that is nil, with the options that have read
-// the page.
-func (c *Client) Identities(ctx context.Context, s *change.Stream, version change.ResourceVersion, pace *Pace, visit func(o *Object),
+// Identities calls visit for the identity of each object that a collection had at a resourceVersion, or has now if version is
+// empty. It leaves out objects that no record takes. It returns the list's resourceVersion. A list that can't be read to its end
+// at one version is an error, which may come after some of the calls. After each page it calls read, unless that is nil, with the
+// options that have read the page.
+func (c *Client) Identities(ctx context.Context, s *change.Stream, version change.ResourceVersion, pace *Pace,
+	visit func(o *Object),
 	read func(page ListOptions)) (change.ResourceVersion, error) {
 	o := ListOptions{MetadataOnly: true, Pace: pace, Exact: version}
 	for {

@@ -20,8 +20,8 @@ type road struct {
 	trip        atomic.Int64 // the shortest round trip of a small request, in nanoseconds, or 0 if it is not known
 }
 
-// Compress sets whether the client, and all made from it, ask for answers in gzip: auto (if the server is far away), gzip or none. It is
-// called before streams use the client.
+// Compress sets whether the client, and all made from it, ask for answers in gzip: auto (if the server is far away), gzip or
+// none. It is called before streams use the client.
 func (c *Client) Compress(how string) { c.road.compression = how }
 
 // record takes the round trip of a small request.
@@ -34,11 +34,12 @@ func (r *road) record(trip time.Duration) {
 	}
 }
 
-// FarAway reports whether round trips to the server cost more than its and this process's work. It returns false while that is not
-// known.
+// FarAway reports whether round trips to the server cost more than its and this process's work. It returns false while that is
+// not known.
 func (c *Client) FarAway() bool { return c.road.trip.Load() >= int64(farAway) }
 
-// compresses reports whether to ask for an answer in gzip. A watch is not: how its bytes come tells when its events happened (arrivals.go).
+// compresses reports whether to ask for an answer in gzip. A watch is not: how its bytes come tells when its events happened
+// (arrivals.go).
 func (c *Client) compresses(query url.Values) bool {
 	if query.Has("watch") && !query.Has("sendInitialEvents") {
 		return false

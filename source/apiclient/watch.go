@@ -21,8 +21,8 @@ type Event struct {
 	Object Object
 	Line   []byte
 	Err    error // why the event can't be read (Line has it as it came), or a *NotEventError
-	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if that
-	// time is not known.
+	// Since is when all events before this one were known to be read, so this one happened later (arrivals.go). It is zero if
+	// that time is not known.
 	Since time.Time
 }
 
@@ -39,8 +39,8 @@ type Watch struct {
 	connection *Connection
 }
 
-// Watch opens a watch that begins after the version. Without a version it opens a streaming list, which begins with all objects. A
-// server sends a bookmark about once a minute, so a connection that is idle for longer than the client's timeout is half open.
+// Watch opens a watch that begins after the version. Without a version it opens a streaming list, which begins with all objects.
+// A server sends a bookmark about once a minute, so a connection that is idle for longer than the client's timeout is half open.
 func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
 	timeoutSeconds int) (*Watch, error) {
 	accept := acceptJSON
@@ -54,7 +54,8 @@ func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool,
 	}
 	used.opened = time.Now()
 	a := newArrivals(body, from.multiplexed)
-	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a, connection: used.ifShared(from.multiplexed)}, nil
+	return &Watch{withhold: c.withhold, body: body, lines: newLines(a), arrivals: a,
+		connection: used.ifShared(from.multiplexed)}, nil
 }
 
 // Close ends the watch, also while another goroutine waits in Next. A nil watch has nothing to close.
@@ -83,9 +84,9 @@ func (w *Watch) GoesOn(current time.Time) { w.arrivals.restart(current) }
 // Current returns when all that had happened was last known to be read, or zero if that is not known.
 func (w *Watch) Current() time.Time { return w.arrivals.empty }
 
-// Next reads one event, with a hold on the slab of its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
-// returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its JSON
-// serializer's framer, which pretty-prints only on request).
+// Next reads one event, with a hold on the slab of its bytes. io.EOF is the ordinary end of a watch. An event that is cut is
+// never returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its
+// JSON serializer's framer, which pretty-prints only on request).
 func (w *Watch) Next() (Event, error) {
 	w.arrivals.line(w.lines.start < len(w.lines.slab.Bytes))
 	for {
@@ -135,7 +136,8 @@ func (w *Watch) notEvent(line []byte) *NotEventError {
 	if !w.withhold {
 		begin = fmt.Sprintf("it begins with %q", snippet(line))
 	}
-	return &NotEventError{fmt.Sprintf("a gateway or proxy answers, and no API server: a line of %d bytes is no event of a watch; %s", len(line), begin)}
+	return &NotEventError{fmt.Sprintf("a gateway or proxy answers, and no API server: a line of %d bytes is no event of a "+
+		"watch; %s", len(line), begin)}
 }
 
 // parseEvent reads type and object in one pass and ignores unknown members. Err is errNotEvent if one of the two is missing.

@@ -23,8 +23,8 @@ var builtIn = []string{
 	"storagemigration.k8s.io",
 }
 
-// Aggregated reports whether an aggregated API server may serve the resource. It does if its APIService says so, or if APIServices may
-// not be read and the group is not built in.
+// Aggregated reports whether an aggregated API server may serve the resource. It does if its APIService says so, or if
+// APIServices may not be read and the group is not built in.
 func Aggregated(ctx context.Context, client *apiclient.Client, r change.Resource) (bool, error) {
 	if aggregated, known := KnownAggregated(client, r); known {
 		return aggregated, nil

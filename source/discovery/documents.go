@@ -29,7 +29,8 @@ func (d *Server) documents(ctx context.Context) (Served, error) {
 			continue // a server of aggregated resources only
 		}
 		if err == nil && document.Kind != "APIGroupDiscoveryList" {
-			err = fmt.Errorf("it answers GET %s with a document of kind %q: kubecdc needs Kubernetes 1.27 or later", path, document.Kind)
+			err = fmt.Errorf("it answers GET %s with a document of kind %q: kubecdc needs Kubernetes 1.27 or later", path,
+				document.Kind)
 		}
 		if err != nil {
 			return s, err
@@ -50,8 +51,10 @@ func (s *Served) addGroups(groups []apidiscovery.APIGroupDiscovery) {
 			}
 			for _, r := range v.Resources {
 				if r.ResponseKind != nil && slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch") {
-					s.add(change.APIResource{Resource: change.Resource{Group: g.Name, Version: v.Version, Plural: r.Resource, Kind: r.ResponseKind.Kind,
-						Namespaced: r.Scope == apidiscovery.ScopeNamespace}, Singular: r.SingularResource, Short: r.ShortNames, Categories: r.Categories})
+					s.add(change.APIResource{Resource: change.Resource{Group: g.Name, Version: v.Version, Plural: r.Resource,
+						Kind:       r.ResponseKind.Kind,
+						Namespaced: r.Scope == apidiscovery.ScopeNamespace}, Singular: r.SingularResource, Short: r.ShortNames,
+						Categories: r.Categories})
 				}
 			}
 		}

@@ -59,7 +59,8 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 		if passing(doubts) && len(delays) == 0 {
 			delays = afterTrigger[len(afterTrigger)-1:]
 		}
-		changed(Selection{Resources: selected, Unsure: served.failed, discovery: d, patterns: patterns, served: served, doubts: doubts})
+		changed(Selection{Resources: selected, Unsure: served.failed, discovery: d, patterns: patterns, served: served,
+			doubts: doubts})
 	}
 }
 

@@ -33,7 +33,8 @@ func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 		return id, err
 	}
 	if id.ID() == "" {
-		return id, fmt.Errorf("tell which cluster this is: namespace kube-system can't be read (%s) and the kubeconfig has no CA: "+
+		return id, fmt.Errorf("tell which cluster this is: namespace kube-system can't be read (%s) and the kubeconfig has "+
+			"no CA: "+
 			"grant get on namespace kube-system, or set certificate-authority", id.Hidden)
 	}
 	d.client.Expect(id.UID)
@@ -43,8 +44,8 @@ func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 // OtherClusterError reports that the API server's address leads to another cluster than the one that was identified.
 type OtherClusterError = apiclient.OtherClusterError
 
-// OtherCluster waits until another cluster is found at the address, and returns the error that says so. It returns nil if ctx ends
-// before.
+// OtherCluster waits until another cluster is found at the address, and returns the error that says so. It returns nil if ctx
+// ends before.
 func (d *Server) OtherCluster(ctx context.Context) error { return d.client.OtherCluster(ctx) }
 
 // clusterUID returns the uid, or the server's message why it can't be read.
@@ -76,7 +77,8 @@ func isHidden(s metav1.Status) bool {
 func (d *Server) unidentified(s metav1.Status, err error) error {
 	switch {
 	case s.Kind != "Status":
-		return fmt.Errorf("a proxy%s, or whatever else is at %s, answers %d to GET %s, and not as an API server does (%w): check "+
+		return fmt.Errorf("a proxy%s, or whatever else is at %s, answers %d to GET %s, and not as an API server does "+
+			"(%w): check "+
 			"that proxy, or correct the address", d.client.ProxyName(), d.Host(), s.Code, apiclient.KubeSystem, err)
 	case s.Code == http.StatusUnauthorized:
 		return fmt.Errorf("the API server at %s refuses the credentials (401: %w): they are wrong, expired or revoked: "+

@@ -17,7 +17,8 @@ import (
 func (s Served) Find(name string) (change.Resource, error) {
 	p, err := ParsePattern(name)
 	if err != nil || p.not || p.wild() {
-		return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("%q is no resource: write the plural and the group as kubectl "+
+		return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("%q is no resource: write the plural and the group as "+
+			"kubectl "+
 			"does (pods, deployments.apps, deployments.v1.apps)", name)}}
 	}
 	if found, _ := Select([]Pattern{p}, s); len(found) == 1 {
@@ -26,7 +27,8 @@ func (s Served) Find(name string) (change.Resource, error) {
 	if s.failed[p.group] {
 		return change.Resource{}, fmt.Errorf("find %s: the API server of the group %s does not answer now", name, p.group)
 	}
-	return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("the API server serves no %q that can be listed and watched; %s", name,
+	return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("the API server serves no %q that can be listed and "+
+		"watched; %s", name,
 		didYouMean(p, s))}}
 }
 
@@ -40,7 +42,8 @@ func (d *Server) OpenAPI(ctx context.Context, r change.Resource) ([]byte, error)
 	path := "/openapi/v3/" + OpenAPIPath(r)
 	document, err := d.client.Read(ctx, path)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read the schema of %s: the API server has no %s; Kubernetes 1.24 or later has it: %w", r.ID(), path,
+		return nil, fmt.Errorf("read the schema of %s: the API server has no %s; Kubernetes 1.24 or later has it: %w", r.ID(),
+			path,
 			err)
 	}
 	if err != nil {

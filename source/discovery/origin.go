@@ -12,9 +12,9 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// origin is who serves the resources of a group. It decides what becomes of their objects when they are not served any more. While they
-// are served, the label of the group's APIServices shows the origin. It is remembered, since the APIServices are deleted with what they
-// stand for.
+// origin is who serves the resources of a group. It decides what becomes of their objects when they are not served any more.
+// While they are served, the label of the group's APIServices shows the origin. It is remembered, since the APIServices are
+// deleted with what they stand for.
 type origin int
 
 const (
@@ -26,11 +26,13 @@ const (
 
 // outlives returns why the objects of a resource exist after it is no longer served, or nil if they don't.
 func (o origin) outlives() error {
-	const otherwise = "the stream waits until it is served again, and no deletion is recorded. If it is gone for good, leave it out of " +
+	const otherwise = "the stream waits until it is served again, and no deletion is recorded. If it is gone for good, leave " +
+		"it out of " +
 		"KUBECDC_RESOURCES"
 	switch o {
 	case originBuiltIn:
-		return errors.New("it is built in, and has no CRD whose deletion would delete its objects; another API server of the cluster may " +
+		return errors.New("it is built in, and has no CRD whose deletion would delete its objects; another API server of the " +
+			"cluster may " +
 			"serve it, as during an upgrade: " + otherwise)
 	case originAggregated:
 		return errors.New("it is served by an aggregated API server, whose objects outlive its APIService: " + otherwise)
@@ -72,9 +74,9 @@ func originIn(raw []byte) origin {
 	return originAggregated
 }
 
-// originOf returns the origin of a group that is not served, given the APIServices that exist. If the group was served before this
-// process began and no origin was recorded, its name decides: only built-in groups have no dot. Groups in k8s.io belong to Kubernetes,
-// so one that this release does not know may be built in too.
+// originOf returns the origin of a group that is not served, given the APIServices that exist. If the group was served before
+// this process began and no origin was recorded, its name decides: only built-in groups have no dot. Groups in k8s.io belong to
+// Kubernetes, so one that this release does not know may be built in too.
 func (d *Server) originOf(group string, present map[string]services) origin {
 	d.mu.Lock()
 	defer d.mu.Unlock()

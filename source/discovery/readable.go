@@ -8,8 +8,8 @@ import (
 	"kubecdc/change"
 )
 
-// Readable lists one object of a stream, as an export does first. Only the API server knows whether it selects by these fields, and
-// whether it can read its stored objects.
+// Readable lists one object of a stream, as an export does first. Only the API server knows whether it selects by these fields,
+// and whether it can read its stored objects.
 func (d *Server) Readable(ctx context.Context, s *change.Stream) error {
 	_, err := d.client.First(ctx, s)
 	return err

@@ -12,10 +12,10 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// A resource that discovery does not show may not be removed. An API server that has just started does not show the custom resources for
-// a moment, and answers 404 to requests for them. If that counted as a removal, the deletion of live objects would be recorded. So what
-// registers the resource is read by consistent reads of etcd: its CRD, and the API services of its group. While one of them can't be
-// read, the resource counts as not removed.
+// A resource that discovery does not show may not be removed. An API server that has just started does not show the custom
+// resources for a moment, and answers 404 to requests for them. If that counted as a removal, the deletion of live objects would
+// be recorded. So what registers the resource is read by consistent reads of etcd: its CRD, and the API services of its group.
+// While one of them can't be read, the resource counts as not removed.
 //
 // Only the deletion of a CRD deletes objects. The objects of a built-in resource that is not served still exist. Another API
 // server of the cluster may serve it, for example during an upgrade, or with another --runtime-config. The objects of an
@@ -42,7 +42,8 @@ type UnsureError struct {
 
 func (e *UnsureError) Error() string {
 	if e.Right != "" {
-		return fmt.Sprintf("the API server does not show %s; whether it was removed is not known without the right to %s: grant it "+
+		return fmt.Sprintf("the API server does not show %s; whether it was removed is not known without the right to %s: "+
+			"grant it "+
 			"(exporter rbac prints the roles); until then no deletion is recorded", e.Resource, e.Right)
 	}
 	return fmt.Sprintf("the API server does not show %s, and whether it was removed is not known: %v", e.Resource, e.Err)

@@ -72,8 +72,8 @@ func (s *Selection) APIResources() (all []change.APIResource) {
 	return all
 }
 
-// Lacking says what the patterns select that does not exist: a group that can't be read, or a pattern that matches nothing. It returns
-// nil if nothing is lacking. If a resource is removed later, its streams handle that.
+// Lacking says what the patterns select that does not exist: a group that can't be read, or a pattern that matches nothing. It
+// returns nil if nothing is lacking. If a resource is removed later, its streams handle that.
 func (s *Selection) Lacking() error {
 	var lacks []string
 	for _, p := range s.patterns {
@@ -84,7 +84,8 @@ func (s *Selection) Lacking() error {
 				if leftOut(s.patterns, change.Resource{Group: group, Plural: "*"}) {
 					continue
 				}
-				lacks = append(lacks, fmt.Sprintf("%q: the API group %s can't be read, since its API server does not answer", p.text, group))
+				lacks = append(lacks, fmt.Sprintf("%q: the API group %s can't be read, since its API server does not answer",
+					p.text, group))
 			}
 		case s.Unsure[p.group]:
 			lacks = append(lacks, fmt.Sprintf("%q: the API group can't be read, since its API server does not answer", p.text))

@@ -8,7 +8,8 @@ import (
 
 // Served is what an API server serves: the resources that can be listed and watched, and the groups that could not be read.
 type Served struct {
-	all    []change.Resource             // every version of every resource that can be listed and watched, the group's preferred one first
+	// every version of every resource that can be listed and watched, the group's preferred one first
+	all    []change.Resource
 	reads  map[string]string             // resource id → the version to read: the first one
 	named  map[string]change.APIResource // resource id → its last version, with names
 	failed map[string]bool               // groups that could not be read (an aggregated API server is down)

@@ -1,6 +1,6 @@
-// Package discovery finds out what to export from an API server: its cluster's identity, its resources, and the resources that the
-// patterns of KUBECDC_RESOURCES select. It also finds out whether a resource that the server does not show any more was removed. It
-// reads no collections for export and knows nothing of positions.
+// Package discovery finds out what to export from an API server: its cluster's identity, its resources, and the resources that
+// the patterns of KUBECDC_RESOURCES select. It also finds out whether a resource that the server does not show any more was
+// removed. It reads no collections for export and knows nothing of positions.
 package discovery
 
 import (

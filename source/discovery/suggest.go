@@ -18,8 +18,8 @@ func ExplainUnmatched(setting string, unmatched []Pattern, served Served) (lines
 	return lines
 }
 
-// didYouMean asks whether one of the resources was meant that go by the pattern's name elsewhere, such as kubectl's short name of it.
-// If there are none it lists the up to three served resources whose names are closest.
+// didYouMean asks whether one of the resources was meant that go by the pattern's name elsewhere, such as kubectl's short name of
+// it. If there are none it lists the up to three served resources whose names are closest.
 func didYouMean(p Pattern, served Served) string {
 	candidates := slices.DeleteFunc(slices.Clone(served.all), func(r change.Resource) bool { return !served.preferred(r) })
 	slices.SortFunc(candidates, func(a, b change.Resource) int { return strings.Compare(a.ID(), b.ID()) })

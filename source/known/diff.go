@@ -30,8 +30,8 @@ func (d Difference) Known() bool { return Same <= d && d <= Older }
 // Replaces reports whether the log has another object under the key.
 func (d Difference) Replaces() bool { return d == Successor || d == Predecessor }
 
-// Compare returns how an object of the server differs from the one that the set has under its key. It makes no strings, since it is
-// called for every event.
+// Compare returns how an object of the server differs from the one that the set has under its key. It makes no strings, since it
+// is called for every event.
 func (s *Set) Compare(key, uid string, version change.ResourceVersion) Difference {
 	slot, found := s.find(key)
 	if !found {

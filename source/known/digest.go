@@ -2,8 +2,8 @@ package known
 
 import "kubecdc/change"
 
-// Digest returns the digest of the objects that the log has. It reads all entries: 0.3 s for a million objects. Maintaining a digest
-// would cost as much for each event as this does for each object.
+// Digest returns the digest of the objects that the log has. It reads all entries: 0.3 s for a million objects. Maintaining a
+// digest would cost as much for each event as this does for each object.
 func (s *Set) Digest() (d change.Digest) {
 	for n := range s.made {
 		if e := s.entry(n); e.live {

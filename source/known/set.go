@@ -10,10 +10,10 @@ import (
 	"kubecdc/change"
 )
 
-// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. Nothing else in memory
-// grows with the collection, so it is a hash table of its own. Entries and keys lie in slabs without pointers, which never move and
-// which the garbage collector does not scan. An object takes about 50 bytes and its key. With 100,000 objects a Go map takes a quarter
-// more, with a million three quarters (BenchmarkSet).
+// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. Nothing else in
+// memory grows with the collection, so it is a hash table of its own. Entries and keys lie in slabs without pointers, which never
+// move and which the garbage collector does not scan. An object takes about 50 bytes and its key. With 100,000 objects a Go map
+// takes a quarter more, with a million three quarters (BenchmarkSet).
 //
 // Many goroutines may read a Set at once while none writes.
 type Set struct {
@@ -61,8 +61,8 @@ func (s *Set) entry(n uint32) *entry { return &s.slabs[n/slabEntries][n%slabEntr
 
 func (s *Set) key(e *entry) []byte { return s.keys[e.slab][e.offset : e.offset+uint32(e.length)] }
 
-// mask has the bits of a slot that hold the entry's number + 1: a table of 2^k slots has fewer than 2^k entries. The other bits hold the
-// tag, bits of the key's hash, so that the entries of other keys are seldom read.
+// mask has the bits of a slot that hold the entry's number + 1: a table of 2^k slots has fewer than 2^k entries. The other bits
+// hold the tag, bits of the key's hash, so that the entries of other keys are seldom read.
 func (s *Set) mask() uint32 { return uint32(len(s.table) - 1) }
 
 func (s *Set) entryAt(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }

@@ -11,20 +11,21 @@ import (
 	"kubecdc/change"
 )
 
-// Coordinator lets the recoveries of a process help each other, since an API server's restart makes all streams recover at once. A
-// revision of etcd writes one key, except when a lease expires, which only Events have. So a stream's change explains its revision for
-// every other stream of the same etcd, and none of them has to read it. Each stream reports the writes that it knows: from its recovery,
-// from its lists, and from its watch before.
+// Coordinator lets the recoveries of a process help each other, since an API server's restart makes all streams recover at once.
+// A revision of etcd writes one key, except when a lease expires, which only Events have. So a stream's change explains its
+// revision for every other stream of the same etcd, and none of them has to read it. Each stream reports the writes that it
+// knows: from its recovery, from its lists, and from its watch before.
 //
-// Recoveries that overlap are a round. Its streams end their gaps at one revision, so each revision is read by one stream at most. None
-// reads sizes while another one lists or walks its changed objects, since each change found saves a read of every other stream. Then the
-// resources that no stream exports are listed (witnesses.go), and the streams of one resource date their deletions (whole.go). Then the
-// streams read sizes, one after another, the busiest first. The quiet ones come last, when nearly all revisions are explained.
+// Recoveries that overlap are a round. Its streams end their gaps at one revision, so each revision is read by one stream at
+// most. None reads sizes while another one lists or walks its changed objects, since each change found saves a read of every
+// other stream. Then the resources that no stream exports are listed (witnesses.go), and the streams of one resource date their
+// deletions (whole.go). Then the streams read sizes, one after another, the busiest first. The quiet ones come last, when nearly
+// all revisions are explained.
 //
-// All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides). Aggregated servers
-// have their own stores, with other revisions in the same range of numbers. So streams of several resources help each other only if the
-// API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds, two resources help each
-// other if both are outside of the etcd of Events.
+// All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides). Aggregated
+// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources help each
+// other only if the API server stores both resources itself and has one etcd (apiclient.EtcdOverrides). With two etcds, two
+// resources help each other if both are outside of the etcd of Events.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
@@ -77,8 +78,8 @@ const (
 	writePages = 64
 	// logInterval is the time between two log lines about the progress of a round.
 	logInterval = 5 * time.Second
-	// fresh is the greatest age at which the end of another stream's gap is taken over. The watch goes on from there, and the API server
-	// retains at least its last 75 s of events.
+	// fresh is the greatest age at which the end of another stream's gap is taken over. The watch goes on from there, and the API
+	// server retains at least its last 75 s of events.
 	fresh = 30 * time.Second
 )
 
@@ -137,8 +138,8 @@ func (c *Coordinator) Forget() {
 	c.wholes = map[string]*shared{}
 }
 
-// Overrides returns how many etcds the API server has in addition to the default one, or -1 if that is not known. The API server is
-// asked once a round.
+// Overrides returns how many etcds the API server has in addition to the default one, or -1 if that is not known. The API server
+// is asked once a round.
 func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (int, error)) (int, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -269,7 +270,8 @@ func (p *Participant) SetStore(local, otherEtcd bool) {
 	})
 }
 
-// CommonEnd returns the revision at which another stream of the round has listed, or 0 if this stream can't end its gap there too.
+// CommonEnd returns the revision at which another stream of the round has listed, or 0 if this stream can't end its gap there
+// too.
 func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 	first, err := from.Revision()
 	p.locked(func(*Coordinator) {
@@ -393,8 +395,8 @@ func (p *Participant) mayAsk(witness *change.Stream, leased bool, from uint64) (
 	return may
 }
 
-// sharedFrom returns where the gaps of at least two recoveries of the round have begun: this one's, and those that use the same changes.
-// Older revisions would help one recovery only.
+// sharedFrom returns where the gaps of at least two recoveries of the round have begun: this one's, and those that use the same
+// changes. Older revisions would help one recovery only.
 func (p *Participant) sharedFrom() (second uint64) {
 	p.locked(func(*Coordinator) {
 		first := p.from

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// costs are what reads cost, in seconds: how much later a recovery ends for each read, while other recoveries run. The best read for its
-// time depends on the server, on the rate that the limiter allows and on the collection. So the costs are measured while the recovery
-// runs. The costs affect only what is read, never the result.
+// costs are what reads cost, in seconds: how much later a recovery ends for each read, while other recoveries run. The best read
+// for its time depends on the server, on the rate that the limiter allows and on the collection. So the costs are measured while
+// the recovery runs. The costs affect only what is read, never the result.
 type costs struct {
 	read    float64 // one object
 	size    float64 // the collection's size
@@ -25,8 +25,8 @@ type tuning struct {
 
 var production = tuning{costs: firstCosts, worthwhile: 4}
 
-// firstCosts are the costs of kube-apiserver 1.36 and etcd on two cores, with objects of 560 bytes. A read costs as much as at 500
-// requests a second. Past lists are chosen before single reads are measured, when the limiter does not yet allow as many.
+// firstCosts are the costs of kube-apiserver 1.36 and etcd on two cores, with objects of 560 bytes. A read costs as much as at
+// 500 requests a second. Past lists are chosen before single reads are measured, when the limiter does not yet allow as many.
 var firstCosts = costs{read: 2e-3, size: 2e-3, counted: 1e-7, named: 8e-6, bodied: 13e-6}
 
 func (c *costs) listCost(objects int64, bodies bool) float64 {

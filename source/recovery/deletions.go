@@ -67,8 +67,8 @@ func (s *search) recordDeletion(l *incarnation, revision uint64) {
 	s.sizes.deletion(revision)
 }
 
-// walkDeleted walks a deleted incarnation back. It first reads the revision before the deletion, even if that revision is explained. If
-// the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
+// walkDeleted walks a deleted incarnation back. It first reads the revision before the deletion, even if that revision is
+// explained. If the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 	last := l.deleted - 1
 	revision := s.before(l, last)
@@ -172,9 +172,10 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 	return s.bisect(ctx, l, lo, hi)
 }
 
-// deletionAmong finds the revision in (lo, hi] at which the object was deleted, among those that nothing else explains yet. 0: there
-// is none, so a revision wrote more than one object.
-func (s *search) deletionAmong(ctx context.Context, l *incarnation, lo, hi uint64, unexplained func(lo, hi uint64) []uint64) (uint64, error) {
+// deletionAmong finds the revision in (lo, hi] at which the object was deleted, among those that nothing else explains yet. 0:
+// there is none, so a revision wrote more than one object.
+func (s *search) deletionAmong(ctx context.Context, l *incarnation, lo, hi uint64,
+	unexplained func(lo, hi uint64) []uint64) (uint64, error) {
 	for {
 		open := unexplained(lo, hi)
 		if len(open) == 0 {
@@ -232,8 +233,8 @@ func (s *search) exists(ctx context.Context, l *incarnation, revision uint64) (b
 }
 
 // dateDeletions finds, before sizes are read, when objects were deleted, if that costs less than afterwards. A size of a large
-// collection costs more than several reads of one object, and each deletion that is found saves a size. The oldest deletions come first,
-// since compaction takes them first.
+// collection costs more than several reads of one object, and each deletion that is found saves a size. The oldest deletions come
+// first, since compaction takes them first.
 func (s *search) dateDeletions(ctx context.Context) error {
 	if !s.Kind.isBounded() {
 		return nil

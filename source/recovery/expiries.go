@@ -10,9 +10,9 @@ import (
 )
 
 // Objects of a leased resource, such as Events, expire in groups, in the order in which they were last written. Objects that were
-// written one after another share a lease (kube-apiserver's lease manager). So that order shows where each object probably ended. One
-// read shows whether it still existed just before. The newest revision comes first: when all of its deletions are found, no older one
-// can be there, and nothing more has to be read.
+// written one after another share a lease (kube-apiserver's lease manager). So that order shows where each object probably ended.
+// One read shows whether it still existed just before. The newest revision comes first: when all of its deletions are found, no
+// older one can be there, and nothing more has to be read.
 
 // severalExpire is how many deletions at a revision are taken for the end of a lease.
 const severalExpire = 8

@@ -1,12 +1,12 @@
 package recovery
 
 // explained has the revisions of a gap (from, to] whose write is known. A revision writes one key. So a known change explains its
-// revision, whether it is in this collection or in another one of the same etcd (coordinator.go): nothing else changed there. No read is
-// needed at that revision, since every other object is in the same state as at the revision before.
+// revision, whether it is in this collection or in another one of the same etcd (coordinator.go): nothing else changed there. No
+// read is needed at that revision, since every other object is in the same state as at the revision before.
 //
-// Several Events expire at one revision, so an Event's deletion explains nothing for other Events. It explains its revision for other
-// resources, and their changes explain theirs for Events. A revision that writes an Event deletes none. No revision of an aggregated
-// server is explained, since nothing is known of its store.
+// Several Events expire at one revision, so an Event's deletion explains nothing for other Events. It explains its revision for
+// other resources, and their changes explain theirs for Events. A revision that writes an Event deletes none. No revision of an
+// aggregated server is explained, since nothing is known of its store.
 type explained struct {
 	from, to uint64
 	own      revisions    // changes that this recovery found. Deletions are left out if a revision may delete several objects

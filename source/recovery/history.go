@@ -16,8 +16,8 @@ import (
 
 // ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads use
 // resourceVersionMatch=Exact. No cache may answer them with another revision
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). Nothing can be recovered from a server that ignores
-// the parameter (apiclient.ErrNotExact).
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). Nothing can be recovered from a server that
+// ignores the parameter (apiclient.ErrNotExact).
 type ExactReads struct {
 	client       *apiclient.Client
 	stream       *change.Stream
@@ -40,8 +40,8 @@ type ExactReads struct {
 // Bodies of largeBody bytes and more are read largeAtOnce at a time, since they are held in memory.
 const largeBody, largeAtOnce = 64 << 10, 4
 
-// errUnreadable reports a revision that the server has and can't read, although it lists the present. The collection then had an object
-// in a version of its resource that the server does not know any more.
+// errUnreadable reports a revision that the server has and can't read, although it lists the present. The collection then had an
+// object in a version of its resource that the server does not know any more.
 var errUnreadable = errors.New("the server can't read its collection as it was at a revision")
 
 // IsLost reports that the collection's state at a revision can't be read any more.
@@ -66,8 +66,8 @@ func (h *ExactReads) SameCluster(ctx context.Context) error {
 	return h.client.SameCluster(ctx)
 }
 
-// ForWitness returns the history of another collection, without bodies. It does not wait for the end of a refusal, since the collection
-// need not be readable. Its requests are counted with the requests of h.
+// ForWitness returns the history of another collection, without bodies. It does not wait for the end of a refusal, since the
+// collection need not be readable. Its requests are counted with the requests of h.
 func (h *ExactReads) ForWitness(s *change.Stream) *ExactReads {
 	other := NewExactReads(h.client, s, true, nil, false, h.limiter, nil)
 	other.requests, other.optional = h.requests, true
@@ -87,8 +87,8 @@ const countMost = 2000
 // pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
 const pageTries = 10
 
-// internalTries is how often a read gets a 500, while the present can be listed, until its revision counts as unreadable. Once is enough
-// if the collection already has such a revision.
+// internalTries is how often a read gets a 500, while the present can be listed, until its revision counts as unreadable. Once is
+// enough if the collection already has such a revision.
 const internalTries = 3
 
 // Size returns the number of objects in the collection at the revision. It requests one object, and adds the
@@ -160,8 +160,8 @@ func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, ne
 	})
 }
 
-// The server counts, for each page, all objects that follow, so a list costs less in larger pages. But a page is read at once, by the
-// server and by a caller that wants bodies, so its size is about pageBytes.
+// The server counts, for each page, all objects that follow, so a list costs less in larger pages. But a page is read at once, by
+// the server and by a caller that wants bodies, so its size is about pageBytes.
 const smallestPage, largestPage, pageBytes = 4, 10_000, 4 << 20
 
 // firstPage is how many bodies are read until it is known how large they are.
@@ -208,9 +208,9 @@ func anyBody(*apiclient.Object) bool { return true }
 
 func noBody(*apiclient.Object) bool { return false }
 
-// page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass (5xx, a
-// refusal, a lost connection, a proxy's answer that is no list). It calls visit after the complete page was read, so visit sees no item
-// twice.
+// page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
+// (5xx, a refusal, a lost connection, a proxy's answer that is no list). It calls visit after the complete page was read, so
+// visit sees no item twice.
 func (h *ExactReads) page(ctx context.Context, version change.ResourceVersion, o apiclient.ListOptions,
 	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = version
@@ -258,7 +258,8 @@ func (h *ExactReads) page(ctx context.Context, version change.ResourceVersion, o
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		case errors.Is(err, apiclient.ErrNotExact):
 			return p, backoff.Permanent(fmt.Errorf("%w: %w", ErrNotPossible, err))
-		case h.optional && apiclient.IsRefused(err), apiclient.IsGone(err), apiclient.IsInvalid(err), errors.Is(err, apiclient.ErrUnsupported):
+		case h.optional && apiclient.IsRefused(err), apiclient.IsGone(err), apiclient.IsInvalid(err),
+			errors.Is(err, apiclient.ErrUnsupported):
 			return p, backoff.Permanent(err)
 		}
 		return p, err

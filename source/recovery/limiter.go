@@ -12,11 +12,11 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// Limiter paces the requests of recoveries, for all streams of the process together. Most gaps come from the restart of an API server,
-// which gives all streams a gap. A recovery begins at a low rate, which rises while answers are fast (additive increase). A 429, a 5xx
-// or a cut connection halves the rate (multiplicative decrease). A slow answer may be only a pause of the server, and lowers the rate by
-// a quarter. A 500 that comes fast says nothing of the load. The number of concurrent requests follows the rate and the latency of the
-// server. A server that is far away may have more requests on their way.
+// Limiter paces the requests of recoveries, for all streams of the process together. Most gaps come from the restart of an API
+// server, which gives all streams a gap. A recovery begins at a low rate, which rises while answers are fast (additive increase).
+// A 429, a 5xx or a cut connection halves the rate (multiplicative decrease). A slow answer may be only a pause of the server,
+// and lowers the rate by a quarter. A 500 that comes fast says nothing of the load. The number of concurrent requests follows the
+// rate and the latency of the server. A server that is far away may have more requests on their way.
 //
 // After a Retry-After no stream makes a request until that time is over.
 type Limiter struct {
@@ -37,11 +37,11 @@ type Limiter struct {
 }
 
 const (
-	// The limiter admits at once as many requests as come at the rate within the time of an answer. That time is twice the fastest
-	// answer's, and at least nearAnswer. If answers take longer, this bounds the rate.
+	// The limiter admits at once as many requests as come at the rate within the time of an answer. That time is twice the
+	// fastest answer's, and at least nearAnswer. If answers take longer, this bounds the rate.
 	nearAnswer = 20 * time.Millisecond
-	// riseAfterFall is the part of the first rate by which the rate grows each second after it was lowered. Before that, it grows by the
-	// first rate each second.
+	// riseAfterFall is the part of the first rate by which the rate grows each second after it was lowered. Before that, it grows
+	// by the first rate each second.
 	riseAfterFall = 0.2
 	// lowest is the part of the first rate below which the rate never falls.
 	lowest = 0.1

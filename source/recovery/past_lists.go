@@ -12,14 +12,14 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// This file lists the complete collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change of
-// each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by itself, and
-// it bounds where objects were deleted. A past list only explains revisions. The other revisions are read afterwards, as without past
-// lists.
+// This file lists the complete collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change
+// of each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by
+// itself, and it bounds where objects were deleted. A past list only explains revisions. The other revisions are read afterwards,
+// as without past lists.
 //
-// The gap is halved at the middle one of its unexplained revisions, then each half is halved. This goes on while a past list saves more
-// time than it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list without bodies is
-// cheaper, and enough where few bodies would be new.
+// The gap is halved at the middle one of its unexplained revisions, then each half is halved. This goes on while a past list
+// saves more time than it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list
+// without bodies is cheaper, and enough where few bodies would be new.
 //
 // With selectors no past list is read, since an object can leave the collection and come back under one uid.
 
@@ -153,8 +153,8 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 		if err := group.Wait(); err != nil {
 			return err
 		}
-		// An object that comes and goes within a span is in the list of the span's middle one time in two. Spans of half the length have
-		// half as many such objects in all.
+		// An object that comes and goes within a span is in the list of the span's middle one time in two. Spans of half the
+		// length have half as many such objects in all.
 		newcomers = s.newcomers[namespace] / float64(max(lists, 1)) / 4
 		var next []span
 		for i, n := range level {
@@ -196,9 +196,10 @@ func (s *search) ends() map[string]map[uint64]int {
 	return ends
 }
 
-// middle returns the revision in the middle of the span if a past list there saves more than it costs, else 0. bodies reports whether
-// that list needs bodies. newcomers is how many transient objects the list is expected to be the first to show.
-func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int, newcomers float64) (revision uint64, bodies bool) {
+// middle returns the revision in the middle of the span if a past list there saves more than it costs, else 0. bodies reports
+// whether that list needs bodies. newcomers is how many transient objects the list is expected to be the first to show.
+func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int, newcomers float64) (revision uint64,
+	bodies bool) {
 	unexplained := s.explained.unexplained(n.from, n.to)
 	if len(unexplained) == 0 {
 		return 0, false
@@ -230,8 +231,9 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 	return revision, bodies
 }
 
-// saved estimates how many reads a list in the middle of the span saves, of one namespace or of all. It saves one read for each object
-// that is deleted in the span. With bodies it saves another one for each object that has changed twice. u revisions are unexplained.
+// saved estimates how many reads a list in the middle of the span saves, of one namespace or of all. It saves one read for each
+// object that is deleted in the span. With bodies it saves another one for each object that has changed twice. u revisions are
+// unexplained.
 func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bodies bool) float64 {
 	deleted := 0
 	for revision, n2 := range ends {
@@ -370,7 +372,8 @@ func (s *search) nextPastList(key string, after uint64) uint64 {
 	return next
 }
 
-// recordDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists show.
+// recordDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists
+// show.
 func (s *search) recordDeleted() (deleted []*incarnation) {
 	exists := map[identity]bool{}
 	for _, o := range s.Changed {
@@ -397,8 +400,9 @@ func (s *search) recordDeleted() (deleted []*incarnation) {
 	return deleted
 }
 
-// walkBefore walks back, before sizes are read, the objects that changed and those whose deletion is known. It also walks transient
-// objects back from where they were last seen, since the sizes show what is missing only when their creations are known.
+// walkBefore walks back, before sizes are read, the objects that changed and those whose deletion is known. It also walks
+// transient objects back from where they were last seen, since the sizes show what is missing only when their creations are
+// known.
 func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation) error {
 	return s.each(ctx, append(changed, deleted...), func(ctx context.Context, l *incarnation) error {
 		switch {

@@ -21,9 +21,9 @@ type Change struct {
 	after uint64 // for a deletion whose revision is not known: the last revision at which its object is known to have changed
 }
 
-// plan puts the changes of all incarnations in the order of their revisions. A deletion whose revision is not known follows the last
-// change of its object whose revision is known. If no such change exists, the deletion comes first, since it happened before anything
-// that can still be read.
+// plan puts the changes of all incarnations in the order of their revisions. A deletion whose revision is not known follows the
+// last change of its object whose revision is known. If no such change exists, the deletion comes first, since it happened before
+// anything that can still be read.
 func (s *search) plan() Plan {
 	var p Plan
 	for _, all := range s.incarnations {

@@ -1,11 +1,11 @@
-// Package recovery finds out what a watch missed. It reads the collection as it was at single revisions of the gap, which the server
-// allows until it compacts them. It returns the changes in the order in which they happened, with a reason if some of them can't be
-// known any more. It emits and stores nothing: the reflector lists the collection before and emits the plan after.
+// Package recovery finds out what a watch missed. It reads the collection as it was at single revisions of the gap, which the
+// server allows until it compacts them. It returns the changes in the order in which they happened, with a reason if some of them
+// can't be known any more. It emits and stores nothing: the reflector lists the collection before and emits the plan after.
 //
 // # An example
 //
-// The log is complete up to revision 10 and has the objects a, at version 5, and b, at version 7. The watch has expired. A list at
-// revision 20 has a at version 18 and d at version 15, and lacks b. So a and d have changed. This is what happened, with the
+// The log is complete up to revision 10 and has the objects a, at version 5, and b, at version 7. The watch has expired. A list
+// at revision 20 has a at version 18 and d at version 15, and lacks b. So a and d have changed. This is what happened, with the
 // collection's size after each write:
 //
 //	revision     10   12        13        14        15        16        18
@@ -26,10 +26,11 @@
 //     is a transient object (transient.go) that was deleted at 16. It is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
-// Three things save requests. If much changed in a collection, past lists are read before step 1 (past_lists.go). If deletions explain
-// most of the revisions that are left, they are dated before step 1 too, by reads of the objects (dateDeletions). So few sizes are read.
-// And streams of one etcd that recover together explain revisions for each other (coordinator.go), as do resources that no stream
-// exports (witnesses.go). Streams of single namespaces share the sizes of the resource in all namespaces (whole.go).
+// Three things save requests. If much changed in a collection, past lists are read before step 1 (past_lists.go). If deletions
+// explain most of the revisions that are left, they are dated before step 1 too, by reads of the objects (dateDeletions). So few
+// sizes are read. And streams of one etcd that recover together explain revisions for each other (coordinator.go), as do
+// resources that no stream exports (witnesses.go). Streams of single namespaces share the sizes of the resource in all namespaces
+// (whole.go).
 //
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
@@ -61,8 +62,8 @@ type History interface {
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
 	Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error
-	// Objects calls visit for every object that the collection, or one namespace of it, had at a revision. Objects that are newer than
-	// newerThan have their bodies.
+	// Objects calls visit for every object that the collection, or one namespace of it, had at a revision. Objects that are newer
+	// than newerThan have their bodies.
 	Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
@@ -79,7 +80,8 @@ type Gap struct {
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process, or nil if nothing is shared
-	BodyBytes   int64        // bytes of bodies that the plan holds, by default 24 MiB. Further bodies are read again when they are emitted.
+	// bytes of bodies that the plan holds, by default 24 MiB. Further bodies are read again when they are emitted.
+	BodyBytes int64
 
 	// Witnesses returns those resources that may explain revisions, and that may be asked, the busiest first. nil: there are
 	// none.
@@ -96,7 +98,8 @@ type Gap struct {
 
 // Kind is what can happen to the objects of a collection. Its methods return what a recovery may conclude from it.
 type Kind struct {
-	Several    bool // a revision may delete several objects: they expire together, as Events, or somebody deletes a prefix in etcd
+	// a revision may delete several objects: they expire together, as Events, or somebody deletes a prefix in etcd
+	Several    bool
 	Aggregated bool // another API server keeps the objects: a revision may write several, and sizes are estimates
 	Selected   bool // a selector decides what belongs to the collection: objects leave it and come back
 }
@@ -104,8 +107,8 @@ type Kind struct {
 // deletesOne reports that a revision deletes one object of the collection, as far as is known.
 func (k Kind) deletesOne() bool { return !k.Aggregated && !k.Several }
 
-// isBounded reports that lists bound where an object was deleted. Otherwise several objects may change at a revision, or an object can leave
-// the collection and come back under one uid.
+// isBounded reports that lists bound where an object was deleted. Otherwise several objects may change at a revision, or an
+// object can leave the collection and come back under one uid.
 func (k Kind) isBounded() bool { return k.deletesOne() && !k.Selected }
 
 // expires reports that many objects may be deleted at a revision, in the order in which they were written.
@@ -188,15 +191,16 @@ type search struct {
 // incarnation is an object's existence under one uid: from its creation, or from what the log has, to its deletion, or to
 // the list.
 type incarnation struct {
-	key, uid     string
-	logged       bool           // the log has it at From
-	version      uint64         // in the log
-	revisions    []revision     // newest first, all after From
-	created      uint64         // the revision of its creation, if that is in the gap and was found
-	deleted      uint64         // the revision of its deletion; 0: it exists at To
-	truncated    bool           // its older revisions were compacted
-	undated      bool           // it was deleted, and the revision is not known
-	doubtful     bool           // it was deleted at that revision, or earlier, at a compacted revision that also deleted another object
+	key, uid  string
+	logged    bool       // the log has it at From
+	version   uint64     // in the log
+	revisions []revision // newest first, all after From
+	created   uint64     // the revision of its creation, if that is in the gap and was found
+	deleted   uint64     // the revision of its deletion; 0: it exists at To
+	truncated bool       // its older revisions were compacted
+	undated   bool       // it was deleted, and the revision is not known
+	// it was deleted at that revision, or earlier, at a compacted revision that also deleted another object
+	doubtful     bool
 	seen         []seenRevision // what past lists show of it, newest first
 	floor        uint64         // past lists show that it did not change, or did not exist, up to this revision
 	walked       uint64         // up to there all of its revisions were found
@@ -331,8 +335,8 @@ func lostBecause(err error, what string) string {
 	return "the server has compacted its history " + what
 }
 
-// lose records that a revision, and every one before it, can't be read any more. The server has compacted it since the search began, or
-// fails to read it. If that is true of the complete gap, the recovery is not possible.
+// lose records that a revision, and every one before it, can't be read any more. The server has compacted it since the search
+// began, or fails to read it. If that is true of the complete gap, the recovery is not possible.
 func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
@@ -351,8 +355,8 @@ func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	return err
 }
 
-// each runs f for all incarnations, several of them concurrently. Incarnations under one key run one after another, since the begin or
-// end of one bounds the others.
+// each runs f for all incarnations, several of them concurrently. Incarnations under one key run one after another, since the
+// begin or end of one bounds the others.
 func (s *search) each(ctx context.Context, all []*incarnation, f func(context.Context, *incarnation) error) error {
 	byKey, keys := map[string][]*incarnation{}, []string(nil)
 	for _, l := range all {

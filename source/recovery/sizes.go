@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these revisions
-// all changes are known, so any unexplained change of size happened at the later one.
+// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these
+// revisions all changes are known, so any unexplained change of size happened at the later one.
 type sizes struct {
 	mu        sync.Mutex
 	counts    map[uint64]int64
@@ -103,7 +103,8 @@ func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
 	return s.eachUnexplained(ctx, sizing, func(ctx context.Context, r uint64) error { return s.readShared(ctx, c, r) })
 }
 
-// eachUnexplained calls read with each revision within the gap that is not explained when its turn comes, several of them concurrently.
+// eachUnexplained calls read with each revision within the gap that is not explained when its turn comes, several of them
+// concurrently.
 func (s *search) eachUnexplained(ctx context.Context, in stage, read func(context.Context, uint64) error) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)

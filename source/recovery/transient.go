@@ -38,7 +38,8 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 		}
 		found = found || lost[i] || len(unknown[i]) > 0
 		if !lost[i] && len(unknown[i]) == 0 {
-			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", revision))
+			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it",
+				revision))
 		}
 	}
 	return found, nil

@@ -29,12 +29,12 @@ func (s *search) newChanged() []*incarnation {
 	return all
 }
 
-// walkBack finds the revisions of an incarnation, from the newest one back. The object did not change between the revisions first and
-// last. So if first is compacted, the object may be read at any revision up to last.
+// walkBack finds the revisions of an incarnation, from the newest one back. The object did not change between the revisions first
+// and last. So if first is compacted, the object may be read at any revision up to last.
 //
-// After a revision of the object was found, the next read is at the newest unexplained revision before it. The revisions between them
-// are writes of other keys. If all revisions before it are explained, the walk ends without another read. What past-lists show is not
-// read again.
+// After a revision of the object was found, the next read is at the newest unexplained revision before it. The revisions between
+// them are writes of other keys. If all revisions before it are explained, the walk ends without another read. What past-lists
+// show is not read again.
 func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint64) error {
 	if !l.logged && len(l.seen) == 0 {
 		l.floor = s.lastPastList(l.key, last) // no past list has it
@@ -94,8 +94,8 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, first, last uint6
 	return nil
 }
 
-// goneAt returns the newest revision in [lo, hi] at which another incarnation under the key is known to have been deleted, or 0. Two
-// incarnations of one uid could else be taken for one, since a deletion explains its revision.
+// goneAt returns the newest revision in [lo, hi] at which another incarnation under the key is known to have been deleted, or 0.
+// Two incarnations of one uid could else be taken for one, since a deletion explains its revision.
 func (s *search) goneAt(l *incarnation, lo, hi uint64) (revision uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,9 @@ func (s *search) recordRevision(l *incarnation, version uint64, body []byte) {
 	s.explain(version)
 }
 
-// recordCreation records that the oldest revision found is the creation: the object did not exist at the revision absent. If the log has
-// the object before that, it left the collection and came back, as selectors make it do. It then has two incarnations under one uid.
+// recordCreation records that the oldest revision found is the creation: the object did not exist at the revision absent. If the
+// log has the object before that, it left the collection and came back, as selectors make it do. It then has two incarnations
+// under one uid.
 func (s *search) recordCreation(l *incarnation, absent uint64) error {
 	if n := len(l.revisions); n > 0 {
 		l.created = l.revisions[n-1].version

@@ -10,9 +10,9 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// shared is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key. So if
-// the resource has the same size at a revision and before it, nothing was created or deleted there in any namespace. Two reads then
-// answer for all streams. If the sizes differ, two lists of names show which stream it concerns.
+// shared is a resource in all namespaces, for the streams of single namespaces that recover together. A revision writes one key.
+// So if the resource has the same size at a revision and before it, nothing was created or deleted there in any namespace. Two
+// reads then answer for all streams. If the sizes differ, two lists of names show which stream it concerns.
 type shared struct {
 	mu         sync.Mutex
 	sizes      map[uint64]*sizeRead
@@ -70,8 +70,8 @@ func (s *search) shares() *shared {
 	return s.Participant.allNamespaces()
 }
 
-// growth returns by how much the resource grew in all namespaces at a revision. ok is false if that is not known, and is not worth two
-// reads.
+// growth returns by how much the resource grew in all namespaces at a revision. ok is false if that is not known, and is not
+// worth two reads.
 func (s *search) growth(ctx context.Context, w *shared, revision uint64) (n int64, ok bool, err error) {
 	if revision <= s.oldest.Load() || !w.knows(revision) && !s.saveMoreThan(2*w.sizeCost(s.tuning)) {
 		return 0, false, nil
@@ -159,9 +159,9 @@ func (s *search) readShared(ctx context.Context, c *sizes, r uint64) error {
 	return s.readSize(ctx, c, r)
 }
 
-// findWriter finds out in which namespaces a revision created or deleted an object, and tells all streams, if that is worth the lists. A
-// stream that takes the revision for another's, although it deleted objects of both, finds its object missing before the next fall of its
-// sizes (errSeveralKeys).
+// findWriter finds out in which namespaces a revision created or deleted an object, and tells all streams, if that is worth the
+// lists. A stream that takes the revision for another's, although it deleted objects of both, finds its object missing before the
+// next fall of its sizes (errSeveralKeys).
 func (s *search) findWriter(ctx context.Context, w *shared, r uint64) error {
 	w.mu.Lock()
 	known, objects := w.listed[r], w.objects

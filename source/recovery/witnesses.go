@@ -12,9 +12,9 @@ import (
 	"kubecdc/source/known"
 )
 
-// Witness is a resource that no stream of the process exports. Its writes explain revisions for exported resources in the same etcd. A
-// list shows which of its objects changed in the gap, and these are walked back like a stream's. Its sizes are not read, since its
-// changes need not be complete.
+// Witness is a resource that no stream of the process exports. Its writes explain revisions for exported resources in the same
+// etcd. A list shows which of its objects changed in the gap, and these are walked back like a stream's. Its sizes are not read,
+// since its changes need not be complete.
 //
 // Resources that are two names of the same objects must not explain each other. kube-apiserver has one such pair: events and
 // events.events.k8s.io. Both are leased. So a leased witness is not asked if a leased stream has joined the coordinator.
@@ -42,8 +42,8 @@ const refusalHolds = time.Hour
 // the requests that the sizes would cost.
 const askingCosts, ofSizes = 3, 4
 
-// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, if that costs fewer requests
-// than the sizes. A witness that can't be read explains nothing.
+// askWitnesses lets the witnesses explain revisions before any stream of the round reads a size at them, if that costs fewer
+// requests than the sizes. A witness that can't be read explains nothing.
 func (s *search) askWitnesses(ctx context.Context) error {
 	if s.Witnesses == nil || s.Participant == nil {
 		return nil
@@ -80,19 +80,20 @@ func (s *search) askWitnesses(ctx context.Context) error {
 	return nil
 }
 
-// reportUnasked reports that a witness explains nothing, and warns once if it is a refusal that makes recoveries expensive. It is called
-// while witnesses are asked.
+// reportUnasked reports that a witness explains nothing, and warns once if it is a refusal that makes recoveries expensive. It is
+// called while witnesses are asked.
 func (c *Coordinator) reportUnasked(id string, err error) {
 	if id == MostWritten && apierrors.IsForbidden(err) && !c.warned {
 		c.warned = true
-		c.log.Warn("recoveries make several times as many requests, since Leases may not be listed: grant what exporter rbac prints", "error", err)
+		c.log.Warn("recoveries make several times as many requests, since Leases may not be listed: grant what exporter "+
+			"rbac prints", "error", err)
 		return
 	}
 	c.log.Debug("a resource that is not exported explains no revisions", "resource", id, "error", err)
 }
 
-// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change. It returns 0 if this
-// recovery is alone.
+// sizesToRead returns how many sizes the recoveries of the round have yet to read, if none of them finds a change. It returns 0
+// if this recovery is alone.
 func (s *search) sizesToRead() float64 {
 	return float64(s.Participant.waiting()) * float64(len(s.explained.unexplained(s.oldest.Load(), s.To)))
 }
@@ -116,7 +117,8 @@ func (s *search) ask(ctx context.Context, w Witness, from uint64, saves float64)
 	if costs := s.meter.now(); err != nil || costs.listCost(listed, false) > saves*costs.read {
 		return err
 	}
-	gap := Gap{From: from, To: s.To, Listed: listed, ListedIn: map[string]int64{}, Kind: Kind{Several: w.Leased}, Parallel: s.Parallel,
+	gap := Gap{From: from, To: s.To, Listed: listed, ListedIn: map[string]int64{}, Kind: Kind{Several: w.Leased},
+		Parallel:    s.Parallel,
 		Participant: p, tuning: s.tuning}
 	err = w.History.Names(ctx, "", s.To, func(o apiclient.Object) error {
 		version, err := o.Version.Revision()

@@ -7,10 +7,11 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// comparison compares a collection with the known objects during a watch that is open and empty, shortly before the watch's timeout.
-// Nothing happened up to the list's version L if the list has what the log has and the watch then ends empty. The position moves to L. L
-// is a few seconds old when the next watch begins there, so it does not matter how often the server compacts. A list between two watches
-// (empty_watch.go) is confirmed only by a third watch. That watch begins at a position that is one or two watches old.
+// comparison compares a collection with the known objects during a watch that is open and empty, shortly before the watch's
+// timeout. Nothing happened up to the list's version L if the list has what the log has and the watch then ends empty. The
+// position moves to L. L is a few seconds old when the next watch begins there, so it does not matter how often the server
+// compacts. A list between two watches (empty_watch.go) is confirmed only by a third watch. That watch begins at a position that
+// is one or two watches old.
 //
 // It is made for Events, which never have bookmarks, and for resources whose position was compacted after an empty watch.
 //
@@ -24,8 +25,8 @@ type comparison struct {
 	lastEvent time.Time // guarded by the stream's turn
 }
 
-// comparisonLead is how long before the watch's timeout the list begins. The list takes part of that time. In the rest the watch must
-// deliver what happened before the list. After an event in that time no list is made: the position is new.
+// comparisonLead is how long before the watch's timeout the list begins. The list takes part of that time. In the rest the watch
+// must deliver what happened before the list. After an event in that time no list is made: the position is new.
 const comparisonLead = 5 * time.Second
 
 // scheduleComparison schedules a comparison for a watch with this timeout. It returns nil if none is needed.

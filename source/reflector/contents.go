@@ -24,7 +24,8 @@ type bodyHash struct {
 // bodies, which were emitted last, at the same versions. A difference is no alarm, since an API server of another release, or a
 // CRD with another default, returns other contents for old objects. Such an object is emitted again (corrections).
 //
-// While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound proofs.
+// While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound
+// proofs.
 type contents struct {
 	*Reflector
 	seed      maphash.Seed
@@ -42,8 +43,8 @@ func newContents(r *Reflector) contents {
 		differ: map[string]bodyHash{}}
 }
 
-// begin begins a proof. It returns a function that takes each page which the proof reads, and compares the bodies of some pages. It
-// returns nil if no bodies can be compared now.
+// begin begins a proof. It returns a function that takes each page which the proof reads, and compares the bodies of some pages.
+// It returns nil if no bodies can be compared now.
 func (c *contents) begin(ctx context.Context, m moment) func(apiclient.ListOptions) {
 	if c.proofs++; c.proofs%contentRound == 0 {
 		clear(c.corrected)
@@ -112,7 +113,8 @@ func (p *prover) correct(ctx context.Context) error {
 		}
 	}
 	if x.written > 0 {
-		c.log.Warn("objects differed from the API server's at the same resourceVersion, as after an upgrade of Kubernetes or with "+
+		c.log.Warn("objects differed from the API server's at the same resourceVersion, as after an upgrade of Kubernetes "+
+			"or with "+
 			"another default in a CRD: wrote them again", "objects", x.written)
 	}
 	return nil
@@ -179,8 +181,10 @@ type corrections struct {
 	written       int
 }
 
-// correct emits an object, as it was read again, if its body is not the one that was emitted. It reports whether it has emitted it.
-func (x *corrections) correct(ctx context.Context, o *apiclient.Object, key string, emitted bodyHash, hash func(body []byte) uint64) (bool, error) {
+// correct emits an object, as it was read again, if its body is not the one that was emitted. It reports whether it has emitted
+// it.
+func (x *corrections) correct(ctx context.Context, o *apiclient.Object, key string, emitted bodyHash,
+	hash func(body []byte) uint64) (bool, error) {
 	if o == nil || o.Version != emitted.version || o.Prepare(x.options.Redactor, &x.stream.Resource) != nil {
 		return false, nil // the watch delivers what is newer
 	}

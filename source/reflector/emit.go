@@ -18,8 +18,8 @@ type outputError struct{ err error }
 func (e *outputError) Error() string { return e.err.Error() }
 func (e *outputError) Unwrap() error { return e.err }
 
-// prompt is the longest time between an event and its reading that counts as no delay. Clocks may differ by a second, so a caller who
-// asks for a time accepts that difference.
+// prompt is the longest time between an event and its reading that counts as no delay. Clocks may differ by a second, so a caller
+// who asks for a time accepts that difference.
 const prompt = time.Second
 
 // emit sends an item to the output and then moves the stream.
@@ -96,8 +96,8 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, m move) error {
 	return nil
 }
 
-// sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known version. gap
-// names the gap in which the object was found missing, or is empty.
+// sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known version.
+// gap names the gap in which the object was found missing, or is empty.
 func (r *Reflector) sendDelete(ctx context.Context, key, gap string, m move) error {
 	old, ok := r.known.Get(key)
 	if !ok {
@@ -149,12 +149,15 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 	return r.emit(ctx, change.Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, move{})
 }
 
-// sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have delivered it.
+// sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have
+// delivered it.
 func (r *Reflector) sendUnloggable(ctx context.Context, o *apiclient.Object, reason error) error {
 	raw := o.Raw
 	if raw == nil {
-		identity := map[string]string{"namespace": o.Namespace, "name": o.Name, "uid": o.UID, "resourceVersion": string(o.Version)}
-		raw, _ = json.Marshal(map[string]any{"type": "DELETED", "object": map[string]any{"metadata": identity}}) // it has texts alone
+		identity := map[string]string{"namespace": o.Namespace, "name": o.Name, "uid": o.UID,
+			"resourceVersion": string(o.Version)}
+		// it has texts alone
+		raw, _ = json.Marshal(map[string]any{"type": "DELETED", "object": map[string]any{"metadata": identity}})
 	}
 	return r.sendMalformed(ctx, raw, reason)
 }

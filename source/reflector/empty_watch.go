@@ -11,8 +11,8 @@ import (
 	"kubecdc/source/known"
 )
 
-// emptyWatches is what the stream knows after empty watches: watches that ran until their timeout and delivered neither an event nor a
-// bookmark.
+// emptyWatches is what the stream knows after empty watches: watches that ran until their timeout and delivered neither an event
+// nor a bookmark.
 //
 // A server with a watch cache sends bookmarks, which move the position of a quiet stream. Events have no watch cache in
 // kube-apiserver, and other resources may have none (--watch-cache=false, aggregated servers). Their positions must move too,
@@ -27,9 +27,9 @@ import (
 //
 // If the server compacts faster than that, step 3 comes too late: comparison.go lists earlier.
 //
-// An object that was created and deleted between P and L can be missed. Two watches must then deliver nothing of it until their timeout,
-// and end normally. That takes a stuck watch cache that sends no bookmarks, since etcd's client ends a watch whose member is cut off
-// from the others. The last state of an object is never missed, since step 2 shows it.
+// An object that was created and deleted between P and L can be missed. Two watches must then deliver nothing of it until their
+// timeout, and end normally. That takes a stuck watch cache that sends no bookmarks, since etcd's client ends a watch whose
+// member is cut off from the others. The last state of an object is never missed, since step 2 shows it.
 //
 // If the list differs, the watch has to deliver the difference. If it is empty once more, it is treated as expired: by fresh
 // connections, then by recovery or a list.

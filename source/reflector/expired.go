@@ -8,8 +8,8 @@ import (
 	"kubecdc/internal/wait"
 )
 
-// expired answers a 410. It first opens a fresh connection, which may reach another API server that still has the position. Then it
-// recovers or lists. It also answers any other failure that stops the watch.
+// expired answers a 410. It first opens a fresh connection, which may reach another API server that still has the position. Then
+// it recovers or lists. It also answers any other failure that stops the watch.
 type expired struct {
 	*watching
 	why RelistReason

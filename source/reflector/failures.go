@@ -11,8 +11,8 @@ import (
 // warnEvery is how often a failure that goes on for the same reason is logged again.
 const warnEvery = 5 * time.Minute
 
-// failures counts the failures of a stream since the server last delivered. Each new reason is logged at once, and again after warnEvery.
-// The stream's state shows every failure.
+// failures counts the failures of a stream since the server last delivered. Each new reason is logged at once, and again after
+// warnEvery. The stream's state shows every failure.
 type failures struct {
 	inRow   int
 	last    map[string]time.Time // by reason

@@ -8,9 +8,9 @@ import (
 // A revision of etcd writes one key, with one exception: when a lease expires, all of its keys are deleted at one revision.
 // Only Events have leases, and the API server gives many of them the same lease, so Events are deleted in groups.
 //
-// A position at a revision says that the log has all of that revision. For Events that is known only when something newer comes. Until
-// then a deletion does not move the position, so a crash between two deletions of a revision loses none. The watch repeats them after
-// the crash. The known objects show which ones the log has.
+// A position at a revision says that the log has all of that revision. For Events that is known only when something newer comes.
+// Until then a deletion does not move the position, so a crash between two deletions of a revision loses none. The watch repeats
+// them after the crash. The known objects show which ones the log has.
 
 func leased(r change.Resource) bool {
 	return r.Plural == "events" && (r.Group == "" || r.Group == "events.k8s.io")

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ListLimiter bounds how many streams of a process list at once. If a few hundred streams list together, each waits for the log nearly
-// all of the time. During that time it holds an open response on the server, and buffers in memory. If they list one after
+// ListLimiter bounds how many streams of a process list at once. If a few hundred streams list together, each waits for the log
+// nearly all of the time. During that time it holds an open response on the server, and buffers in memory. If they list one after
 // another, they all end as early.
 //
 // A stream holds a place while it reads the pages of a list, and not while it pauses after an error. Places are given first come,

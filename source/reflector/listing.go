@@ -17,21 +17,21 @@ import (
 	"kubecdc/source/known"
 )
 
-// listing reads the complete collection, in pages or as a streaming list (streaming.go), and emits what differs from the known objects.
-// The first list emits everything. A list after a 410 emits what the watch missed. Known objects that the list does not have are
-// deleted. Only the known objects are held in memory.
+// listing reads the complete collection, in pages or as a streaming list (streaming.go), and emits what differs from the known
+// objects. The first list emits everything. A list after a 410 emits what the watch missed. Known objects that the list does not
+// have are deleted. Only the known objects are held in memory.
 //
-// After an error the list goes on at the page that failed. So one value lasts until the list is complete, and counts everything that was
-// emitted.
+// After an error the list goes on at the page that failed. So one value lasts until the list is complete, and counts everything
+// that was emitted.
 //
-// A list of pages is one state of the collection, at the version of its first page. If the server compacts that version before the last
-// page is read, the list is restarted. If that happens again, the collection is too large for a consistent list. The list then goes on
-// with the inconsistent token that the server offers, so the remaining pages are newer.
+// A list of pages is one state of the collection, at the version of its first page. If the server compacts that version before
+// the last page is read, the list is restarted. If that happens again, the collection is too large for a consistent list. The
+// list then goes on with the inconsistent token that the server offers, so the remaining pages are newer.
 //
-// An inconsistent list is complete only when a watch from the first page's version has passed the last page's version. Until then the
-// stream catches up (watching.go): the position does not move, and no deletion is inferred. The watch delivers all changes, including
-// deletions, and drops a change that the pages have shown. A key that no page and no event has shown was deleted before the first page.
-// After a crash the list starts again from the old position.
+// An inconsistent list is complete only when a watch from the first page's version has passed the last page's version. Until then
+// the stream catches up (watching.go): the position does not move, and no deletion is inferred. The watch delivers all changes,
+// including deletions, and drops a change that the pages have shown. A key that no page and no event has shown was deleted before
+// the first page. After a crash the list starts again from the old position.
 type listing struct {
 	*Reflector
 	gap         *change.Gap            // the gap that the list closes, or nil for the first snapshot
@@ -105,7 +105,8 @@ func (l *listing) readOnce(ctx context.Context) (state, *apiclient.Watch, error)
 		return l, nil, l.failed(err, "list %s", l.ID())
 	case l.until != "":
 		l.cursor = l.version
-		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)), nil, nil
+		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)),
+			nil, nil
 	}
 	if err := l.finish(ctx, l.version); err != nil {
 		open.Close()
@@ -130,8 +131,8 @@ func (l *listing) restart() {
 	l.restarts++
 }
 
-// startPass makes the list begin with its first object. It does not reset the counts of changes, since those changes were emitted. A list
-// that is older than what the log has now is stale.
+// startPass makes the list begin with its first object. It does not reset the counts of changes, since those changes were
+// emitted. A list that is older than what the log has now is stale.
 func (l *listing) startPass() {
 	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.floor, l.upToDate = l.newestEmitted(), time.Now()
@@ -157,7 +158,8 @@ func (l *listing) begin(ctx context.Context) error {
 // hasNoPast reports whether the server can't list the past. It answers 500 for ever if an object was stored in a version that was
 // removed.
 func (l *listing) hasNoPast(err error) bool {
-	return apiclient.IsGone(err) || errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) ||
+	return apiclient.IsGone(err) || errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) ||
+		apiclient.IsUnreadable(err) ||
 		apiclient.StatusCode(err) == http.StatusInternalServerError && l.failures.inRow >= 3
 }
 
@@ -249,8 +251,8 @@ func (l *listing) page(ctx context.Context) error {
 // errStale reports that a list is older than the log. Nothing of it may be emitted until verifying.go knows why.
 var errStale = errors.New("the list is older than the log")
 
-// checkFresh returns errStale if the list is older than the log. kube-apiserver sends the version of a list of custom resources after
-// the items. Until then version is empty.
+// checkFresh returns errStale if the list is older than the log. kube-apiserver sends the version of a list of custom resources
+// after the items. Until then version is empty.
 func (l *listing) checkFresh(version change.ResourceVersion) error {
 	if version == "" || l.rewinds || version.Compare(l.floor) >= 0 {
 		return nil
@@ -258,13 +260,14 @@ func (l *listing) checkFresh(version change.ResourceVersion) error {
 	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, l.floor)
 }
 
-// maybeStale reports whether the item differs from the log and is not newer. A list that is older than the log would explain that.
+// maybeStale reports whether the item differs from the log and is not newer. A list that is older than the log would explain
+// that.
 func (l *listing) maybeStale(o *apiclient.Object) bool {
 	return !l.rewinds && o.Version.Compare(l.floor) <= 0 && l.known.Compare(o.Key(), o.UID, o.Version) != known.Same
 }
 
-// item emits the change of one item of a page, if there is one. An item that can't be read exists, so it must not be taken for deleted.
-// If its name is not known, no other object may be taken for deleted either.
+// item emits the change of one item of a page, if there is one. An item that can't be read exists, so it must not be taken for
+// deleted. If its name is not known, no other object may be taken for deleted either.
 func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable error) error {
 	if errors.Is(unreadable, apiclient.ErrUnsupported) {
 		return unreadable // all items are like that, and none of them must be taken for deleted
@@ -279,10 +282,10 @@ func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable erro
 	return l.sendMalformed(ctx, o.Raw, unreadable)
 }
 
-// object emits the change of a listed object, if there is one. In one history a list never has an older version of an object than the
-// log. So another version of the same object is always a change. It leads to a newer version or, after etcd was restored from a backup,
-// to an older one. Two histories that both wrote an object at one revision give that resourceVersion to two states, which can't be seen
-// here.
+// object emits the change of a listed object, if there is one. In one history a list never has an older version of an object than
+// the log. So another version of the same object is always a change. It leads to a newer version or, after etcd was restored from
+// a backup, to an older one. Two histories that both wrote an object at one revision give that resourceVersion to two states,
+// which can't be seen here.
 func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	d := l.known.CompareListed(o.Key(), o.UID, o.Version)
 	if d == known.Same {
@@ -293,7 +296,8 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		return nil
 	}
 	if !l.rewinds && !l.rewound && l.contradicts(o, d) {
-		l.log.Error("the server has another history than the log", "object", o.Key(), "resourceVersion", o.Version, "position", l.position)
+		l.log.Error("the server has another history than the log", "object", o.Key(), "resourceVersion", o.Version, "position",
+			l.position)
 		if err := l.tellRestore(ctx); err != nil {
 			return err
 		}

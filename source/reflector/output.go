@@ -6,8 +6,8 @@ import (
 	"kubecdc/change"
 )
 
-// Output takes what streams emit. Send blocks while the sink is behind. An error of Send ends the stream. After Send has returned the
-// stream reuses what the item points to, except the bytes of images, which the output may retain.
+// Output takes what streams emit. Send blocks while the sink is behind. An error of Send ends the stream. After Send has returned
+// the stream reuses what the item points to, except the bytes of images, which the output may retain.
 type Output interface {
 	Send(ctx context.Context, item change.Item) error
 }

@@ -22,12 +22,12 @@ import (
 //  3. If the digests differ, the watch waits. A second exact read, at the position of that moment, is compared with the known objects
 //     one by one. Only what the second read shows is a difference.
 //
-// So it does not matter how far the watch is, what is written meanwhile, or when the list is made. A list that can't be read, since P is
-// compacted or the server refuses, proves nothing. The next proof comes an interval later.
+// So it does not matter how far the watch is, what is written meanwhile, or when the list is made. A list that can't be read,
+// since P is compacted or the server refuses, proves nothing. The next proof comes an interval later.
 //
-// A reader of the log compares it with a proof: it folds the stream's changes up to the proof's batch, and up to the resourceVersion P.
-// An inferred change, such as a deletion, may have an older version than the state that it leads to. So a proof during which one was
-// emitted is dropped.
+// A reader of the log compares it with a proof: it folds the stream's changes up to the proof's batch, and up to the
+// resourceVersion P. An inferred change, such as a deletion, may have an older version than the state that it leads to. So a
+// proof during which one was emitted is dropped.
 type prover struct {
 	*Reflector
 	unsupported bool          // it was emitted that no proof can be made
@@ -94,7 +94,8 @@ func (p *prover) now() (moment, bool) {
 	return moment{p.position, p.known.Digest(), p.inferred, p.stream, p.client}, true
 }
 
-func (p *prover) identities(ctx context.Context, m moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
+func (p *prover) identities(ctx context.Context, m moment, visit func(o *apiclient.Object),
+	read func(apiclient.ListOptions)) error {
 	_, err := m.client.Identities(ctx, m.stream, m.position, p.pace, visit, read)
 	return err
 }

@@ -56,9 +56,9 @@ func (r *Recovery) SetServed(served []change.Resource) {
 	r.served.Store(&all)
 }
 
-// recovering recovers what the watch missed, change by change. If that is not possible, a list closes the gap (listing.go). It emits
-// nothing before it has found everything. From then on the position moves with every change, so after a crash the gap is shorter and
-// nothing is emitted twice.
+// recovering recovers what the watch missed, change by change. If that is not possible, a list closes the gap (listing.go). It
+// emits nothing before it has found everything. From then on the position moves with every change, so after a crash the gap is
+// shorter and nothing is emitted twice.
 type recovering struct {
 	*Reflector
 	gap     *change.Gap
@@ -171,13 +171,14 @@ func (r *recovering) aggregated(ctx context.Context, resource change.Resource) (
 	if aggregated, known := discovery.KnownAggregated(r.client, resource); known {
 		return aggregated, nil
 	}
-	return r.options.Recovery.coordinator.Aggregated(ctx, resource, func(ctx context.Context) (func(change.Resource) bool, error) {
-		return discovery.AllAggregated(ctx, r.client)
-	})
+	return r.options.Recovery.coordinator.Aggregated(ctx, resource,
+		func(ctx context.Context) (func(change.Resource) bool, error) {
+			return discovery.AllAggregated(ctx, r.client)
+		})
 }
 
-// meet finds out which other resources' streams can help this one. It gives them what the log knows of the time before the gap, since
-// their gaps may begin earlier.
+// meet finds out which other resources' streams can help this one. It gives them what the log knows of the time before the gap,
+// since their gaps may begin earlier.
 func (r *recovering) meet(ctx context.Context, aggregated bool) {
 	otherEtcd, err := r.hasOtherEtcd(ctx, r.stream, aggregated)
 	if err != nil {
@@ -237,7 +238,8 @@ const writesBefore = 100_000
 // history returns the past of the stream's collection. Before anything follows from what it reads, call its SameCluster.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 	o := &r.options
-	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter, r.pace)
+	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter,
+		r.pace)
 }
 
 // findGap lists identities and returns the gap between the log and the list, and the list's version. The gap is nil if nothing
@@ -260,7 +262,8 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 	err error) {
 	gap = &recovery.Gap{ListedIn: map[string]int64{}, Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
 		Parallel: r.options.Recovery.Parallel, Participant: r.participant, BodyBytes: r.options.Recovery.BodyBytes,
-		Kind: recovery.Kind{Several: leased(r.stream.Resource), Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != ""}}
+		Kind: recovery.Kind{Several: leased(r.stream.Resource), Selected: r.stream.LabelSelector != "" ||
+			r.stream.FieldSelector != ""}}
 	back := false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
@@ -282,7 +285,8 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 		version = change.VersionOf(revision)
 		err = r.history(false).Names(ctx, "", revision, func(o apiclient.Object) error { visit(o); return nil })
 	}
-	if apiclient.IsUnreadable(err) && !errors.Is(err, errNoList) { // listing.go sends it to the dead letter, or reports why it can't
+	// listing.go sends it to the dead letter, or reports why it can't
+	if apiclient.IsUnreadable(err) && !errors.Is(err, errNoList) {
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, err)
 	}
 	if err != nil {
@@ -301,7 +305,8 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("%w: its resourceVersions are no revisions", recovery.ErrNotPossible)
 	case back:
-		return fmt.Errorf("%w: the server has objects that the log has at a newer version, or lacks: its history went back", recovery.ErrNotPossible)
+		return fmt.Errorf("%w: the server has objects that the log has at a newer version, or lacks: its history went back",
+			recovery.ErrNotPossible)
 	case r.ahead != "":
 		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted",
 			recovery.ErrNotPossible)
@@ -310,7 +315,8 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 	case to == from && len(gap.Changed)+len(gap.Missing) > 0:
 		return fmt.Errorf("%w: the server has another state at the log's own position %d", recovery.ErrNotPossible, from)
 	case to-from > r.options.Recovery.MaxRevisions:
-		return fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", recovery.ErrNotPossible, to-from,
+		return fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", recovery.ErrNotPossible,
+			to-from,
 			r.options.Recovery.MaxRevisions)
 	}
 	gap.From, gap.To = from, to
@@ -327,15 +333,16 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 	for {
 		var unreadable error
 		admit := func(request func() error) error { return limiter.Do(ctx, false, request) }
-		p, err := r.client.IdentityPage(ctx, r.stream, options, admit, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-			if apiclient.IsUnloggable(o, err) {
-				err = nil // a recovery finds its changes, too
-			}
-			if unreadable = err; err == nil {
-				visit(*o)
-			}
-			return err
-		})
+		p, err := r.client.IdentityPage(ctx, r.stream, options, admit,
+			func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+				if apiclient.IsUnloggable(o, err) {
+					err = nil // a recovery finds its changes, too
+				}
+				if unreadable = err; err == nil {
+					visit(*o)
+				}
+				return err
+			})
 		switch {
 		case errors.Is(err, apiclient.ErrNotExact):
 			return "", fmt.Errorf("%w: the pages of one list have several resourceVersions: %w", recovery.ErrNotPossible, err)

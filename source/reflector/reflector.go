@@ -53,8 +53,8 @@ func DefaultOptions() Options {
 		MaxBackoff: 30 * time.Second}
 }
 
-// Reflector exports one collection to the log. It is in one state at a time. Each state is a value with its own data (the interface
-// state), and transitions.go has the table of transitions.
+// Reflector exports one collection to the log. It is in one state at a time. Each state is a value with its own data (the
+// interface state), and transitions.go has the table of transitions.
 //
 // After an error the reflector waits with backoff and repeats the state. An error never moves the position, and every object
 // that was emitted is among the known objects, so a repeated list emits nothing twice.
@@ -85,8 +85,9 @@ type Reflector struct {
 	unmoved     error // nil: no object has changed at a constant resourceVersion
 	following   int64 // the last restore of etcd that the stream follows and has not followed, or 0 (restores.go)
 
-	waitsOn   atomic.Pointer[apiclient.Connection] // the connection of a watch that waits for an event, while all that has come was emitted
-	snapshots atomic.Int32                         // on demand, that run
+	// the connection of a watch that waits for an event, while all that has come was emitted
+	waitsOn   atomic.Pointer[apiclient.Connection]
+	snapshots atomic.Int32 // on demand, that run
 
 	participant *recovery.Participant // among the recoveries of the process, or nil if recovery is off
 
@@ -191,7 +192,8 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	r.observer.StreamState(r.ID(), r.state.name(), nil)
 	next, err := r.state.step(ctx)
 	cause := context.Cause(ctx)
-	if interrupted := errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored); interrupted && err != nil && parent.Err() == nil {
+	if interrupted := errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored); interrupted && err != nil &&
+		parent.Err() == nil {
 		return nil // the next step applies it, in the state that was interrupted
 	}
 	r.state = next
@@ -231,7 +233,8 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	r.observer.StreamState(r.ID(), change.StateUnsupported, err)
 	if r.rejected != err.Error() {
 		r.rejected = err.Error()
-		r.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error", err)
+		r.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error",
+			err)
 	}
 	return unsupportedPause
 }

@@ -12,17 +12,20 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// failed returns the error of what the stream has tried. Its public form says neither that, nor what the API server's refusal names.
+// failed returns the error of what the stream has tried. Its public form says neither that, nor what the API server's refusal
+// names.
 func (r *Reflector) failed(err error, tried string, args ...any) error {
-	names := strings.NewReplacer(r.stream.Resource.ID()+" is forbidden", "forbidden", fmt.Sprintf(" in the namespace %q", r.stream.Namespace), "",
+	names := strings.NewReplacer(r.stream.Resource.ID()+" is forbidden", "forbidden",
+		fmt.Sprintf(" in the namespace %q", r.stream.Namespace), "",
 		fmt.Sprintf(" resource %q in API group %q", r.stream.Resource.Plural, r.stream.Resource.Group), "")
 	return fault.WithPublic(fmt.Errorf("%s: %w", fmt.Sprintf(tried, args...), err), names.Replace(fault.Public(err)))
 }
 
-// refusal is a time in which the API server refuses the stream with 401, 403, 404 or 405 (apiclient.IsRefused). A single refusal may
-// mean nothing. A server that has just started answers 404 for a custom resource, and 403 until it has read its roles. So the second
-// refusal emits a control record, and the next watch that opens emits another one. A list that succeeds does not end the refusal, since
-// the right to watch may be missing. For a resource that can't be exported (ErrUnsupported) the first error emits the record.
+// refusal is a time in which the API server refuses the stream with 401, 403, 404 or 405 (apiclient.IsRefused). A single refusal
+// may mean nothing. A server that has just started answers 404 for a custom resource, and 403 until it has read its roles. So the
+// second refusal emits a control record, and the next watch that opens emits another one. A list that succeeds does not end the
+// refusal, since the right to watch may be missing. For a resource that can't be exported (ErrUnsupported) the first error emits
+// the record.
 type refusal struct {
 	since    time.Time
 	recorded bool // by a control record
@@ -41,7 +44,8 @@ func (r *Reflector) recordRefusal(ctx context.Context, err error) error {
 		r.refusal = &refusal{since: time.Now()}
 	}
 	if lasts && !r.refusal.recorded {
-		if err := r.sendControl(ctx, change.StreamErrorControl(r.ID(), r.position, apiclient.Reason(err), r.refusal.since)); err != nil {
+		if err := r.sendControl(ctx, change.StreamErrorControl(r.ID(), r.position, apiclient.Reason(err),
+			r.refusal.since)); err != nil {
 			return err
 		}
 		r.refusal.recorded = true

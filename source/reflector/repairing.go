@@ -36,7 +36,8 @@ func (r *Reflector) repair(ctx context.Context, gap string, repair *change.Repai
 	}
 	o, exists, err := recovery.NewExactReads(r.client, r.stream, r.options.MetadataOnly, r.options.Redactor, false, nil, nil).
 		Object(ctx, repair.Key, revision)
-	if err != nil || exists != (repair.Live != nil) || exists && *repair.Live != (change.Identity{UID: o.UID, ResourceVersion: o.Version}) {
+	if err != nil || exists != (repair.Live != nil) || exists &&
+		*repair.Live != (change.Identity{UID: o.UID, ResourceVersion: o.Version}) {
 		return false, err
 	}
 	held := repair.Held

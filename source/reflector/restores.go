@@ -10,9 +10,9 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// Restores reports to the streams of all processes that etcd was restored from a backup. A stream misses a restore if the server has
-// grown past its position, and the newest object that it knows is older than the backup. So the stream that sees it reports it to all
-// others. Each of them compares all objects with the log, unless its own resource is certainly in another etcd.
+// Restores reports to the streams of all processes that etcd was restored from a backup. A stream misses a restore if the server
+// has grown past its position, and the newest object that it knows is older than the backup. So the stream that sees it reports
+// it to all others. Each of them compares all objects with the log, unless its own resource is certainly in another etcd.
 type Restores interface {
 	// Tell reports to all streams the restore that a stream has found, and gives it a number, which grows. If that stream has not
 	// yet followed an earlier report, both reports are about the same restore. Tell then reports nothing, and returns the earlier
@@ -133,9 +133,9 @@ func (r *Reflector) forgetWrites() {
 	}
 }
 
-// contradicts reports whether an object of the server belongs to another history than the log, which is complete up to the position. The
-// log then has a newer version of the object, or lacks an object that is not newer than the position. The log may have older versions
-// after ignored updates.
+// contradicts reports whether an object of the server belongs to another history than the log, which is complete up to the
+// position. The log then has a newer version of the object, or lacks an object that is not newer than the position. The log may
+// have older versions after ignored updates.
 func (r *Reflector) contradicts(o *apiclient.Object, d known.Difference) bool {
 	switch d {
 	case known.Same:
@@ -148,9 +148,9 @@ func (r *Reflector) contradicts(o *apiclient.Object, d known.Difference) bool {
 	return !r.unread && o.Version.Compare(r.position) <= 0
 }
 
-// hasOtherEtcdThan reports whether the stream's resource is certainly in another etcd than another stream's. The revision of one etcd
-// never decreases, so a consistent read can't be older than one that ended before it began. If the API server refuses these reads,
-// nothing is certain.
+// hasOtherEtcdThan reports whether the stream's resource is certainly in another etcd than another stream's. The revision of one
+// etcd never decreases, so a consistent read can't be older than one that ended before it began. If the API server refuses these
+// reads, nothing is certain.
 func (r *Reflector) hasOtherEtcdThan(ctx context.Context, other *change.Stream) (bool, error) {
 	return r.areInTwoEtcds(ctx, r.stream, other)
 }

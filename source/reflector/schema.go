@@ -20,12 +20,12 @@ import (
 
 // lately has what a watch of custom resources has delivered in the last seconds.
 //
-// After a change of the CRD's schema kube-apiserver prunes the objects of open watches by the old schema, for up to a second. Then it
-// ends these watches. So an object that was written in that second is in the log at its right version, without its new members. Neither
-// a list nor a proof would show that.
+// After a change of the CRD's schema kube-apiserver prunes the objects of open watches by the old schema, for up to a second.
+// Then it ends these watches. So an object that was written in that second is in the log at its right version, without its new
+// members. Neither a list nor a proof would show that.
 //
-// The stream reads these objects again once the CRD's generation has moved, or can't be read and the server has ended the watch. It
-// emits each difference as an inferred update, after a gap record with the reason.
+// The stream reads these objects again once the CRD's generation has moved, or can't be read and the server has ended the watch.
+// It emits each difference as an inferred update, after a gap record with the reason.
 type lately struct {
 	seed       maphash.Seed
 	new, old   map[string]bodyHash // by key
@@ -100,11 +100,12 @@ func (w *watching) followSchema(ctx context.Context) error {
 	return nil
 }
 
-// correctLately reads the objects that were delivered lately, and emits those that differ from what was emitted. After an error it goes on with
-// those that are left.
+// correctLately reads the objects that were delivered lately, and emits those that differ from what was emitted. After an error
+// it goes on with those that are left.
 func (w *watching) correctLately(ctx context.Context) error {
 	x := &w.lately
-	c := corrections{Reflector: w.Reflector, cause: "schema", reason: "the schema of its CRD has changed while objects were watched: they were read again"}
+	c := corrections{Reflector: w.Reflector, cause: "schema",
+		reason: "the schema of its CRD has changed while objects were watched: they were read again"}
 	left := map[string]bodyHash{}
 	maps.Copy(left, x.old)
 	maps.Copy(left, x.new) // each key once
@@ -131,7 +132,8 @@ func (w *watching) correctLately(ctx context.Context) error {
 }
 
 // readAgain reads the present states of objects: by a list if that takes fewer requests than to read each.
-func (w *watching) readAgain(ctx context.Context, keys map[string]bodyHash, visit func(key string, o *apiclient.Object) error) error {
+func (w *watching) readAgain(ctx context.Context, keys map[string]bodyHash,
+	visit func(key string, o *apiclient.Object) error) error {
 	if len(keys) < 2+w.known.Len()/w.pace.Limit() {
 		for _, key := range slices.Collect(maps.Keys(keys)) {
 			o, err := w.readOne(ctx, key)

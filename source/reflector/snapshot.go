@@ -17,29 +17,30 @@ import (
 	"kubecdc/source/known"
 )
 
-// Snapshot reads the collection, or a part of it, on demand, while the stream's watch is open and goes on between two objects. It moves
-// no position. All pages are of one list at Version, an exact read of the past, so no object is in two pages.
+// Snapshot reads the collection, or a part of it, on demand, while the stream's watch is open and goes on between two objects. It
+// moves no position. All pages are of one list at Version, an exact read of the past, so no object is in two pages.
 //
-// With All it emits every object, as of that version, to another place. Otherwise it compares the objects with the log, and emits each
-// difference, so that the log has the server's state:
+// With All it emits every object, as of that version, to another place. Otherwise it compares the objects with the log, and emits
+// each difference, so that the log has the server's state:
 //
-// 1. An object that is newer than the stream's position is left to the watch, which will deliver it. An object that is older than the
-// log's is skipped, since the watch has delivered a newer one.
+// 1. An object that is newer than the stream's position is left to the watch, which will deliver it. An object that is older than
+// the log's is skipped, since the watch has delivered a newer one.
 //
-// 2. An object is in doubt if the log lacks it or has an older version, although the position is past the newer one. It is in doubt too
-// if the versions are equal and the body is not the stored one. The present state of an object in doubt is read while the watch waits,
-// so the emitted state is right at the stream's position.
+// 2. An object is in doubt if the log lacks it or has an older version, although the position is past the newer one. It is in
+// doubt too if the versions are equal and the body is not the stored one. The present state of an object in doubt is read while
+// the watch waits, so the emitted state is right at the stream's position.
 //
 // 3. An object that the log has and the list lacks was deleted, once the position has passed the list's version.
 //
 // Memory does not grow with the collection: it holds the keys of a page, and the keys of deleted objects.
 type Snapshot struct {
-	Namespace string                             // empty: all of the stream's
-	Labels    string                             // a label selector besides the stream's
-	After     string                             // objects up to this key were done by an earlier snapshot
-	All       bool                               // emit every object, by the stream change.SnapshotOf, and do not compare with the log
-	Begin     func(change.ResourceVersion) error // is called with the version of each list, before its first object
-	Page      func(SnapshotProgress) error       // is called after each page
+	Namespace string // empty: all of the stream's
+	Labels    string // a label selector besides the stream's
+	After     string // objects up to this key were done by an earlier snapshot
+	// emit every object, by the stream change.SnapshotOf, and do not compare with the log
+	All   bool
+	Begin func(change.ResourceVersion) error // is called with the version of each list, before its first object
+	Page  func(SnapshotProgress) error       // is called after each page
 
 	Version change.ResourceVersion // the running list's version
 	Changes int64                  // that were emitted

@@ -18,17 +18,17 @@ import (
 	"kubecdc/source/known"
 )
 
-// A streaming list (KEP-3157) is a watch that begins with an ADDED event for each object, in any order. A bookmark with the annotation
-// k8s.io/initial-events-end ends the list. All objects are as of the bookmark's version. Then the watch goes on. Before Kubernetes 1.34
-// changes may come between the objects and that bookmark.
+// A streaming list (KEP-3157) is a watch that begins with an ADDED event for each object, in any order. A bookmark with the
+// annotation k8s.io/initial-events-end ends the list. All objects are as of the bookmark's version. Then the watch goes on.
+// Before Kubernetes 1.34 changes may come between the objects and that bookmark.
 //
-// Each object is compared with the known objects as it comes, as one of a page is. Only the bookmark shows how old the list is, and it
-// comes last. So an object that may be older than the log ends the streaming list. The list is then read in pages, which show their
-// version first. The list is also read in pages after any failure: pages go on where they failed. No deletion is inferred before the
-// bookmark has come, and none if it is older than the log.
+// Each object is compared with the known objects as it comes, as one of a page is. Only the bookmark shows how old the list is,
+// and it comes last. So an object that may be older than the log ends the streaming list. The list is then read in pages, which
+// show their version first. The list is also read in pages after any failure: pages go on where they failed. No deletion is
+// inferred before the bookmark has come, and none if it is older than the log.
 //
-// A server without streaming lists refuses them, or sends no such bookmark. Then pages are read at once, and for half an hour no stream
-// of the process asks for a streaming list of that resource.
+// A server without streaming lists refuses them, or sends no such bookmark. Then pages are read at once, and for half an hour no
+// stream of the process asks for a streaming list of that resource.
 
 // StreamingLists decides for which resources lists are read as streaming lists. The streams of a process share it.
 type StreamingLists struct {
@@ -37,9 +37,9 @@ type StreamingLists struct {
 	since  map[string]time.Time // resources for which the server had no streaming list, and when
 }
 
-// NewStreamingLists allows streaming lists of all resources, or only where they are faster and surely answered from a watch cache. They
-// are faster if the server is far away. Events and aggregated resources may have no watch cache. Near a server pages cost it less, if
-// objects are large.
+// NewStreamingLists allows streaming lists of all resources, or only where they are faster and surely answered from a watch
+// cache. They are faster if the server is far away. Events and aggregated resources may have no watch cache. Near a server pages
+// cost it less, if objects are large.
 func NewStreamingLists(all bool) *StreamingLists {
 	return &StreamingLists{always: all, since: map[string]time.Time{}}
 }
@@ -213,14 +213,16 @@ func (l *listing) initialObject(ctx context.Context, e *apiclient.Event) error {
 	return nil
 }
 
-// fallsBack decides what follows a streaming list that has failed: true says that pages are read now. Otherwise they are read after a pause.
+// fallsBack decides what follows a streaming list that has failed: true says that pages are read now. Otherwise they are read
+// after a pause.
 func (l *listing) fallsBack(err error) bool {
 	if err == nil || errors.Is(err, errStale) {
 		return false
 	}
 	l.paged = true
 	l.startPass()
-	refused := errors.Is(err, errNoStream) || apiclient.IsInvalid(err) || apiclient.IsRefused(err) && !apierrors.IsUnauthorized(err)
+	refused := errors.Is(err, errNoStream) || apiclient.IsInvalid(err) || apiclient.IsRefused(err) &&
+		!apierrors.IsUnauthorized(err)
 	if refused {
 		l.options.Streaming.refused(l.stream.Resource.ID())
 	}
@@ -231,9 +233,9 @@ func (l *listing) fallsBack(err error) bool {
 	return true
 }
 
-// goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout is too long: for Events, or
-// if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known before it.
-// A list in gzip needs a new watch, too, since an ordinary watch is not compressed (apiclient).
+// goOn goes on with the watch of a streaming list as the stream's watch. It opens a new watch if the timeout is too long: for
+// Events, or if watermarks are due more often than bookmarks. Custom resources need a new watch, since their schema must be known
+// before it. A list in gzip needs a new watch, too, since an ordinary watch is not compressed (apiclient).
 func (l *listing) goOn(ctx context.Context, next state, open *apiclient.Watch) (state, error) {
 	w, r := next.(*watching), l.stream.Resource
 	often := l.options.Watermark > 0 && l.options.Watermark < time.Minute

@@ -7,15 +7,15 @@ import (
 )
 
 // transition is one transition between two states. Any state but loading also leads to change.StateAbsent, when the resource is
-// removed from the API (resource.go). change.StateWaiting, change.StateRefused and change.StateUnsupported are reported while a state waits to be
-// repeated: an error leads to no other state, and never moves the position.
+// removed from the API (resource.go). change.StateWaiting, change.StateRefused and change.StateUnsupported are reported while a
+// state waits to be repeated: an error leads to no other state, and never moves the position.
 type transition struct {
 	From, To change.StreamState
 	When     string
 }
 
-// transitions are all transitions. The tests compare them with those that they see, and with the table in docs/protocol.md. A stream
-// that takes another one fails them.
+// transitions are all transitions. The tests compare them with those that they see, and with the table in docs/protocol.md. A
+// stream that takes another one fails them.
 var transitions = []transition{
 	{change.StateLoading, change.StateListing, "no position is known, or not how far the log is complete"},
 	{change.StateLoading, change.StateVerifying, "a position is known"},
@@ -31,7 +31,8 @@ var transitions = []transition{
 	{change.StateCatchingUp, change.StateListing, "the watch is empty, or as from watching"},
 	{change.StateVerifying, change.StateWatching, "the server has the log's history"},
 	{change.StateVerifying, change.StateCatchingUp, "the same, while a list is caught up with"},
-	{change.StateVerifying, change.StateListing, "etcd was restored from a backup, a list was interrupted, or the log has lost records"},
+	{change.StateVerifying, change.StateListing, "etcd was restored from a backup, a list was interrupted, or the log has lost " +
+		"records"},
 	{change.StateExpired, change.StateWatching, "another server may still have the position"},
 	{change.StateExpired, change.StateCatchingUp, "the same, while a list is caught up with"},
 	{change.StateExpired, change.StateBackfilling, "no server has the position"},

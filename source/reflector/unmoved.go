@@ -59,7 +59,8 @@ func (x *unversioned) repeats(line []byte) bool {
 	return false
 }
 
-// recent has the hashes of the states that were emitted last, unless kube-apiserver serves the resource. The checkpoint has the others.
+// recent has the hashes of the states that were emitted last, unless kube-apiserver serves the resource. The checkpoint has the
+// others.
 type recent struct {
 	seed   maphash.Seed
 	states [64]struct{ id, body uint64 }

@@ -13,11 +13,11 @@ import (
 
 // verifying checks that the server still has the log's history.
 //
-// A watch from a resourceVersion that the server has not reached yet is no error. The API server opens the watch, sends neither events
-// nor bookmarks until it has reached the version, and skips what happened before (seen on 1.36.3). After a restore of etcd from a
-// backup, the log's position is such a version. Once the server has grown past that version, it even delivers events, as if nothing had
-// happened. So the history is verified before the watch goes on, at every start and whenever a connection ended otherwise than by the
-// watch's timeout:
+// A watch from a resourceVersion that the server has not reached yet is no error. The API server opens the watch, sends neither
+// events nor bookmarks until it has reached the version, and skips what happened before (seen on 1.36.3). After a restore of etcd
+// from a backup, the log's position is such a version. Once the server has grown past that version, it even delivers events, as
+// if nothing had happened. So the history is verified before the watch goes on, at every start and whenever a connection ended
+// otherwise than by the watch's timeout:
 //
 //  1. A list of one object without resourceVersion is a consistent read, so no server of this history ever sent anything newer. If its
 //     version is lower than the position, the history is older than the log. A broken proxy may give such an answer too, so a second
@@ -28,11 +28,12 @@ import (
 // After empty watches all objects are compared instead (empty_watch.go), which shows more.
 type verifying struct {
 	*Reflector
-	then       *watching              // the next state if the server has the history
-	gap        *change.Gap            // the gap of the list that was stale, or nil
-	lostUpTo   change.ResourceVersion // the log has lost records up to this version, which is listed next. Empty: it has lost none
-	mismatches int                    // how often in a row the server seemed to be behind the log
-	other      string                 // why the first read showed another history, or empty
+	then *watching   // the next state if the server has the history
+	gap  *change.Gap // the gap of the list that was stale, or nil
+	// the log has lost records up to this version, which is listed next. Empty: it has lost none
+	lostUpTo   change.ResourceVersion
+	mismatches int    // how often in a row the server seemed to be behind the log
+	other      string // why the first read showed another history, or empty
 }
 
 // verify returns the state that checks the server's history before the watch goes on.
@@ -91,7 +92,8 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 func (v *verifying) listAgain() state {
 	v.log.Warn("relist: a list was interrupted", "position", v.position, "newest in the log", v.ahead)
 	v.observer.Relisted(v.ID(), RelistInterrupted)
-	reason := fmt.Sprintf("relist: a list was interrupted: the log has objects up to resourceVersion %s, and is complete up to %s", v.ahead, v.position)
+	reason := fmt.Sprintf("relist: a list was interrupted: the log has objects up to resourceVersion %s, and is complete "+
+		"up to %s", v.ahead, v.position)
 	return v.enter(v.list(v.gapBack()), reason)
 }
 
@@ -116,8 +118,8 @@ var errBehind = errors.New("the server seems to be behind the log")
 
 func (v *verifying) gapBack() *change.Gap { return cmp.Or(v.gap, v.then.gapOfList()) }
 
-// otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that says so.
-// same says that the server has that object. With neither result nothing is known.
+// otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that
+// says so. same says that the server has that object. With neither result nothing is known.
 func (r *Reflector) otherHistory(ctx context.Context) (reason string, same bool) {
 	key, newest, ok := r.known.Newest()
 	if !ok {

@@ -114,7 +114,8 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 	case errors.Is(run.err, errDeletion):
 		return w.enter(&expired{w, RelistDeletion}, run.err.Error()), nil
 	case apiclient.IsGone(run.err):
-		return w.enter(&expired{w, RelistExpired}, fmt.Sprintf("410 at resourceVersion %s: %s", w.cursor, apiclient.Reason(run.err))), nil
+		return w.enter(&expired{w, RelistExpired},
+			fmt.Sprintf("410 at resourceVersion %s: %s", w.cursor, apiclient.Reason(run.err))), nil
 	case eof && empty && lasted >= min(nearTimeout, longEnough):
 		return w.endedEmpty(ctx, run.differed)
 	case eof && lasted >= nearTimeout:
@@ -152,8 +153,8 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 	}
 }
 
-// next waits for the next event. Meanwhile others may use the stream, unless it catches up with a list. It then knows a state that the
-// log has at no position.
+// next waits for the next event. Meanwhile others may use the stream, unless it catches up with a list. It then knows a state
+// that the log has at no position.
 func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, error) {
 	if w.catchUp != nil {
 		return conn.Next()
@@ -211,7 +212,8 @@ func (w *watching) isRepeated(e *apiclient.Event) bool {
 	if e.Type == "DELETED" && w.known.Compare(e.Object.Key(), e.Object.UID, e.Object.Version) == known.Same {
 		return false
 	}
-	return e.Err == nil && (w.isRepeatedDelete(e) || e.Type != "BOOKMARK" && e.Object.Version != "" && e.Object.Version.Compare(w.cursor) < 0)
+	return e.Err == nil && (w.isRepeatedDelete(e) || e.Type != "BOOKMARK" && e.Object.Version != "" &&
+		e.Object.Version.Compare(w.cursor) < 0)
 }
 
 // handleObject emits the change that an event reports, unless the log already has it or something newer. If the log has
@@ -263,8 +265,8 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 // errDeletion reports a deletion that does not show which object was deleted.
 var errDeletion = errors.New("a deletion can't be read")
 
-// sendUnreadable emits an event that can't be read. If it may be the deletion of an object that the log has, the watch ends, and what the API
-// server has decides.
+// sendUnreadable emits an event that can't be read. If it may be the deletion of an object that the log has, the watch ends, and
+// what the API server has decides.
 func (w *watching) sendUnreadable(ctx context.Context, e *apiclient.Event, why error) error {
 	if err := w.sendMalformed(ctx, e.Line, why); err != nil || e.Type != "DELETED" {
 		return err

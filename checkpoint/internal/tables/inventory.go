@@ -61,7 +61,8 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 	ids, err := s.streamsThat(ctx, mine)
 	if err == nil {
 		err = s.Owned(ctx, slot, epoch, func(t *Tx) error {
-			if _, err := t.Do(`update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2`, t.Cluster, slot); err != nil {
+			if _, err := t.Do(`update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2`, t.Cluster,
+				slot); err != nil {
 				return err
 			}
 			for _, id := range ids {
@@ -86,12 +87,13 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 func (s *Store) streamsThat(ctx context.Context, mine func(stream change.StreamID) bool) (ids []int64, err error) {
 	var id int64
 	var name change.StreamID
-	err = s.rows(ctx, `select id, name from kubecdc.streams where cluster = $1`, []any{s.Cluster()}, []any{&id, &name}, func() error {
-		if mine(name) {
-			ids = append(ids, id)
-		}
-		return nil
-	})
+	err = s.rows(ctx, `select id, name from kubecdc.streams where cluster = $1`, []any{s.Cluster()}, []any{&id, &name},
+		func() error {
+			if mine(name) {
+				ids = append(ids, id)
+			}
+			return nil
+		})
 	return ids, err
 }
 

@@ -11,7 +11,8 @@ func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error
 	all := map[change.StreamID]string{}
 	var stream change.StreamID
 	var rules string
-	err := s.rows(ctx, `select name, redacted from kubecdc.streams where cluster = $1`, []any{s.Cluster()}, []any{&stream, &rules},
+	err := s.rows(ctx, `select name, redacted from kubecdc.streams where cluster = $1`, []any{s.Cluster()},
+		[]any{&stream, &rules},
 		func() error {
 			all[stream] = rules
 			return nil

@@ -27,7 +27,8 @@ kubeconfig's context, which exporter serve demands with KUBECDC_HTTP_ACCESS=kube
 // NewKubeconfig returns the command exporter kubeconfig.
 func NewKubeconfig() *cobra.Command {
 	moment, server, cluster, ca := "", "", "", ""
-	c := &cobra.Command{Use: "kubeconfig --at TIME", Short: "Print a kubeconfig for a moment of exporter serve", Args: cli.Args(0, 0), Long: kubeconfigHelp,
+	c := &cobra.Command{Use: "kubeconfig --at TIME", Short: "Print a kubeconfig for a moment of exporter serve",
+		Args: cli.Args(0, 0), Long: kubeconfigHelp,
 		RunE: func(c *cobra.Command, _ []string) error {
 			path, err := momentPath(moment)
 			if err != nil {
@@ -74,7 +75,8 @@ func loginOf(c *cobra.Command) *clientcmdapi.AuthInfo {
 			return &clientcmdapi.AuthInfo{Token: user.Token, TokenFile: user.TokenFile, Exec: user.Exec}
 		}
 		if user.ClientCertificate != "" || len(user.ClientCertificateData) > 0 {
-			why = fmt.Sprintf("context %s logs in with a client certificate, which only the API server knows", config.CurrentContext)
+			why = fmt.Sprintf("context %s logs in with a client certificate, which only the API server knows",
+				config.CurrentContext)
 		}
 	}
 	plain.Fprintf(c.ErrOrStderr(), "# %s: kubectl --token=\"$(kubectl create token SERVICEACCOUNT)\" logs in\n", why)

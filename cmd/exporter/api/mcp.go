@@ -23,7 +23,8 @@ SQLite is the file. Redacted values remain redacted.
 
 // NewMCP returns the command exporter mcp.
 func NewMCP() *cobra.Command {
-	c := &cobra.Command{Use: "mcp [flags]", Short: "Let an agent ask the log (Model Context Protocol)", Long: mcpHelp, Args: cli.Args(0, 0), RunE: runMCP}
+	c := &cobra.Command{Use: "mcp [flags]", Short: "Let an agent ask the log (Model Context Protocol)", Long: mcpHelp,
+		Args: cli.Args(0, 0), RunE: runMCP}
 	cli.WithNoMirror(c)
 	return cli.ReadsLog(c, cli.OfLog)
 }

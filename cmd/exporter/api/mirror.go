@@ -39,8 +39,9 @@ func mirrorOf(ctx context.Context, log sinks.ReadCloser, settings *config.Config
 	return setup.OpenMirror(ctx, from, settings, cluster, logger, show.Show)
 }
 
-// whileFilling answers what probes and Prometheus ask about a mirror. While the mirror has nothing, it refuses other requests. It is
-// ready once it has come to the log's end. Later it may fall behind. It remains ready, because no other Pod has more of the log.
+// whileFilling answers what probes and Prometheus ask about a mirror. While the mirror has nothing, it refuses other requests. It
+// is ready once it has come to the log's end. Later it may fall behind. It remains ready, because no other Pod has more of the
+// log.
 func whileFilling(m *mirror.Mirror, access web.Access, log *slog.Logger, next http.Handler) http.Handler {
 	metrics := observe.Guard(access, log, observe.MirrorMetrics(func() time.Time { return m.Progress().UpTo }))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -57,7 +57,8 @@ const momentForms = moment.Times | moment.Versions | moment.Checkpoints
 // defaultServe is the default address of exporter serve, as of kubectl proxy.
 const defaultServe = "127.0.0.1:8001"
 
-// The server accepts so many connections, and requests at once. A watch takes a connection by HTTP/1.1, and a request of one by HTTP/2.
+// The server accepts so many connections, and requests at once. A watch takes a connection by HTTP/1.1, and a request of one by
+// HTTP/2.
 const (
 	mostConnections = 500
 	mostRequests    = 2000
@@ -66,10 +67,13 @@ const (
 // NewServe returns the command exporter serve.
 func NewServe() *cobra.Command {
 	listen, allLogs := "", false
-	c := &cobra.Command{Use: "serve [flags]", Short: "Serve the log as a Kubernetes API, at any moment", Long: serveHelp, Args: cli.Args(0, 0),
+	c := &cobra.Command{Use: "serve [flags]", Short: "Serve the log as a Kubernetes API, at any moment", Long: serveHelp,
+		Args: cli.Args(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return runServe(c, listen, allLogs) }}
-	c.Flags().StringVar(&listen, "address", defaultServe, "where to listen; without KUBECDC_HTTP_ACCESS only on the loopback, since everybody may ask")
-	c.Flags().BoolVar(&allLogs, "all-logs", false, "serve under /clusters/NAME also the logs in other files of the default folder (exporter logs lists them)")
+	c.Flags().StringVar(&listen, "address", defaultServe,
+		"where to listen; without KUBECDC_HTTP_ACCESS only on the loopback, since everybody may ask")
+	c.Flags().BoolVar(&allLogs, "all-logs", false,
+		"serve under /clusters/NAME also the logs in other files of the default folder (exporter logs lists them)")
 	return cli.ReadsLog(c, cli.OfServe)
 }
 
@@ -157,10 +161,12 @@ func checkAddress(address string, access web.Access, settings *config.Config) er
 	switch {
 	case config.Loopback(address):
 	case access == nil:
-		return fault.Usagef("--address %s is not a loopback address, and there is no login: set KUBECDC_HTTP_ACCESS to token or kubernetes, or serve it "+
+		return fault.Usagef("--address %s is not a loopback address, and there is no login: set KUBECDC_HTTP_ACCESS to token "+
+			"or kubernetes, or serve it "+
 			"through kubectl port-forward or ssh -L", address)
 	case settings.HTTP.TLSCert == "":
-		return fault.Usagef("--address %s is not a loopback address, and kubectl sends tokens only over TLS: set KUBECDC_HTTP_TLS_CERT and "+
+		return fault.Usagef("--address %s is not a loopback address, and kubectl sends tokens only over TLS: set "+
+			"KUBECDC_HTTP_TLS_CERT and "+
 			"KUBECDC_HTTP_TLS_KEY", address)
 	}
 	return nil
@@ -171,14 +177,15 @@ func openCluster(c *cobra.Command, settings *config.Config) func(string) (sinks.
 	return func(cluster string) (sinks.ReadCloser, error) {
 		if settings.HTTP.Access == "kubernetes" {
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "clusters"}, cluster,
-				errors.New("KUBECDC_HTTP_ACCESS=kubernetes reviews rights in one cluster: start exporter serve for the other one"))
+				errors.New("KUBECDC_HTTP_ACCESS=kubernetes reviews rights in one cluster: start exporter serve for the "+
+					"other one"))
 		}
 		return setup.OpenLog(c.Context(), c.Name(), settings, cluster)
 	}
 }
 
-// onlyForLoopback refuses requests for other hosts, since a page in a browser can resolve its own name to this address. It refuses
-// WebSockets of other pages, which may read the answer.
+// onlyForLoopback refuses requests for other hosts, since a page in a browser can resolve its own name to this address. It
+// refuses WebSockets of other pages, which may read the answer.
 func onlyForLoopback(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isLoopback := func(u *url.URL) bool { return config.Loopback(net.JoinHostPort(u.Hostname(), "0")) }
@@ -214,7 +221,8 @@ func momentPath(text string) (string, error) {
 func NewKubectl() *cobra.Command {
 	moment := ""
 	c := &cobra.Command{Use: "kubectl --at TIME -- ARGUMENTS", Short: "Run kubectl against a moment of the log",
-		Long: "Run kubectl against a moment of the log. No server is needed.\n\n  exporter kubectl --at 2h -- get deploy web -n shop -o yaml\n",
+		Long: "Run kubectl against a moment of the log. No server is needed.\n\n  exporter kubectl --at 2h -- get deploy web " +
+			"-n shop -o yaml\n",
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := momentPath(moment)
 			if err != nil {
@@ -253,7 +261,8 @@ func runKubectl(c *cobra.Command, path string, args []string) error {
 	if remark != "" {
 		plain.Fprintln(c.ErrOrStderr(), "# "+remark)
 	}
-	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, MostRequests: mostRequests, Log: log})
+	server, err := web.Listen(web.Options{Listen: "127.0.0.1:0", MostConnections: mostConnections, MostRequests: mostRequests,
+		Log: log})
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,15 @@ const completeFor = 2 * time.Second
 func completeSettings(c *cobra.Command) {
 	for _, setting := range config.Settings() {
 		if len(setting.Values) > 0 && c.Flags().Lookup(setting.Flag) != nil {
-			_ = c.RegisterFlagCompletionFunc(setting.Flag, cobra.FixedCompletions(setting.Values, cobra.ShellCompDirectiveNoFileComp))
+			_ = c.RegisterFlagCompletionFunc(setting.Flag,
+				cobra.FixedCompletions(setting.Values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 	if c.Flags().Lookup("context") == nil {
 		return
 	}
-	_ = c.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	_ = c.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, _ string) ([]string,
+		cobra.ShellCompDirective) {
 		settings, _, _ := config.Load(os.Environ(), c.Flags())
 		if settings == nil {
 			settings = &config.Config{}
@@ -43,14 +45,17 @@ func CompleteFromLog(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("namespace", fromLog(namespacesFor))
 	for _, name := range []string{"since", "at", "from", "to"} {
 		if c.Flags().Lookup(name) != nil {
-			_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions([]string{"10m", "1h", "24h", "today", "yesterday", "now"}, cobra.ShellCompDirectiveNoFileComp))
+			_ = c.RegisterFlagCompletionFunc(name,
+				cobra.FixedCompletions([]string{"10m", "1h", "24h", "today", "yesterday", "now"},
+					cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
 }
 
 // CompleteFlagFromLog adds completion of a flag's value.
 func CompleteFlagFromLog(c *cobra.Command, flag string, find func(ctx context.Context, r sinks.Reader) []string) {
-	_ = c.RegisterFlagCompletionFunc(flag, fromLog(func(ctx context.Context, _ *cobra.Command, r sinks.Reader, _ []string, _ string) []string {
+	_ = c.RegisterFlagCompletionFunc(flag, fromLog(func(ctx context.Context, _ *cobra.Command, r sinks.Reader, _ []string,
+		_ string) []string {
 		return find(ctx, r)
 	}))
 }
@@ -66,7 +71,8 @@ func fromLog(find completer) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer r.Close()
-		found := slices.DeleteFunc(find(ctx, c, r, args, begun), func(word string) bool { return !strings.HasPrefix(word, begun) })
+		found := slices.DeleteFunc(find(ctx, c, r, args, begun),
+			func(word string) bool { return !strings.HasPrefix(word, begun) })
 		slices.Sort(found)
 		return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -94,7 +100,8 @@ func objectsFor(ctx context.Context, c *cobra.Command, r sinks.Reader, args []st
 		return nil
 	}
 	namespace, _ := c.Flags().GetString("namespace")
-	collect(ctx, r, sinks.Query{Resources: resources, Namespace: namespace}, func(l *sinks.Logged) { found = append(found, prefix+l.Name) })
+	collect(ctx, r, sinks.Query{Resources: resources, Namespace: namespace},
+		func(l *sinks.Logged) { found = append(found, prefix+l.Name) })
 	return found
 }
 

@@ -33,7 +33,8 @@ func ExitCode(err error) int {
 		return ExitOK
 	case errors.Is(err, session.ErrShutdownTimeout):
 		return ExitFailed
-	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err), fault.Is[*plan.OverlapError](err), isForeign(err):
+	case config.IsError(err), fault.Is[fault.Usage](err), fault.Is[*discovery.UnknownError](err),
+		fault.Is[*plan.OverlapError](err), isForeign(err):
 		return ExitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, session.ErrCompetingCheckpoint):
 		return ExitFenced
@@ -57,8 +58,10 @@ func ExitCodeOf(c *cobra.Command, err error) int {
 
 // isForeign reports whether an address leads to another cluster or log than the checkpoint's.
 func isForeign(err error) bool {
-	return fault.Is[*checkpoint.OtherClusterError](err) || fault.Is[*checkpoint.OtherLogError](err) || fault.Is[*sinks.OtherClusterError](err) ||
-		fault.Is[*discovery.OtherClusterError](err) || fault.Is[*sinks.MovedError](err) || fault.Is[*sinks.OtherEncodingError](err)
+	return fault.Is[*checkpoint.OtherClusterError](err) || fault.Is[*checkpoint.OtherLogError](err) ||
+		fault.Is[*sinks.OtherClusterError](err) ||
+		fault.Is[*discovery.OtherClusterError](err) || fault.Is[*sinks.MovedError](err) ||
+		fault.Is[*sinks.OtherEncodingError](err)
 }
 
 // UntilStopped returns the error of a command that goes on until a signal ends it, or nil if a signal did.

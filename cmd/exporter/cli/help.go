@@ -73,9 +73,12 @@ func ownFlags(c *cobra.Command) string {
 }
 
 // synonyms are other programs' names for commands and flags.
-var synonyms = map[string]string{"start": "run", "export": "run", "watch": "tail", "log": "tail, or logs", "events": "tail", "ls": "logs", "list": "state",
-	"describe": "history", "blame": "history", "show": "state", "man": "--help", "undo": "restore", "delete": "forget", "stop": "pause",
-	"reverse": "exporter tail -n 20, which has the newest changes", "last": "exporter tail -n 20", "until": "--to of exporter diff"}
+var synonyms = map[string]string{"start": "run", "export": "run", "watch": "tail", "log": "tail, or logs", "events": "tail",
+	"ls": "logs", "list": "state",
+	"describe": "history", "blame": "history", "show": "state", "man": "--help", "undo": "restore", "delete": "forget",
+	"stop":    "pause",
+	"reverse": "exporter tail -n 20, which has the newest changes", "last": "exporter tail -n 20",
+	"until": "--to of exporter diff"}
 
 // UnknownCommand returns the error for arguments that name no command.
 func UnknownCommand(c *cobra.Command, args []string) error {

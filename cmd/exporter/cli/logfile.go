@@ -18,7 +18,8 @@ import (
 
 // ReadsLog adds the flags of the settings that say where the log is, and --log for one in a file.
 func ReadsLog(c *cobra.Command, can scope) *cobra.Command {
-	c.Flags().String("log", "", "read the SQLite log in this `file`, whatever the settings say. It knows its cluster; --cluster chooses one of several")
+	c.Flags().String("log", "", "read the SQLite log in this `file`, whatever the settings say. It knows its cluster; "+
+		"--cluster chooses one of several")
 	_ = c.MarkFlagFilename("log", "db")
 	return WithSettings(c, can)
 }
@@ -46,9 +47,11 @@ func fileSettings(ctx context.Context, c *cobra.Command, path string) (*config.C
 	case slices.Contains(names, asked):
 		return settings, asked, nil
 	case c.Flags().Changed("cluster"):
-		return nil, "", fault.Usagef("--cluster: the log %s has no cluster %q: %sit has %s", path, asked, suggest.DidYouMean(asked, names), strings.Join(names, ", "))
+		return nil, "", fault.Usagef("--cluster: the log %s has no cluster %q: %sit has %s", path, asked,
+			suggest.DidYouMean(asked, names), strings.Join(names, ", "))
 	case len(names) != 1:
-		return nil, "", fault.Usagef("the log %s has several clusters: --cluster must be one of %s", path, strings.Join(names, ", "))
+		return nil, "", fault.Usagef("the log %s has several clusters: --cluster must be one of %s", path,
+			strings.Join(names, ", "))
 	}
 	return settings, names[0], nil
 }

@@ -108,14 +108,16 @@ func (o *Objects) Select(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	long, unasked := longNames(c, types, known)
 	ids, err := suggest.Resources(long, known, "the log has no changes of")
 	if err != nil && unasked != nil {
-		err = fault.Usagef("%v\nthe API server, which knows the short names of custom resources, can't be asked: %v", err, unasked)
+		err = fault.Usagef("%v\nthe API server, which knows the short names of custom resources, can't be asked: %v", err,
+			unasked)
 	}
 	if err != nil {
 		return found, err
 	}
 	for i, name := range names {
 		if like := suggest.Like(name, known); len(args) > 1 && len(like) > 0 && strings.HasPrefix(like[0]+".", name+".") {
-			return found, fault.Usagef("%q is a type, too: write %s,%s for both, or %s/%s for the object", name, types[i], name, types[i], name)
+			return found, fault.Usagef("%q is a type, too: write %s,%s for both, or %s/%s for the object", name, types[i], name,
+				types[i], name)
 		}
 		found.Names = append(found.Names, ids[i]+"/"+name)
 	}
@@ -159,7 +161,8 @@ func (o *Objects) OnStreams(c *cobra.Command, args []string, do func(*ask.Reques
 		return o.Namespace != "" && namespace != o.Namespace && (namespace != "" || c.Flags().Lookup("selector") == nil)
 	})
 	if len(found) == 0 {
-		return fault.Usagef("%s has no stream of namespace %s alone: exporter status lists the streams", strings.Join(args, ", "), o.Namespace)
+		return fault.Usagef("%s has no stream of namespace %s alone: exporter status lists the streams", strings.Join(args, ", "),
+			o.Namespace)
 	}
 	return do(a, found)
 }

@@ -42,7 +42,8 @@ func OpenMirrored(ctx context.Context, c *cobra.Command) (reader sinks.ReadClose
 }
 
 // MirrorOrLog is OpenMirrored with these settings.
-func MirrorOrLog(ctx context.Context, c *cobra.Command, settings *config.Config, cluster string) (reader sinks.ReadCloser, remark string, err error) {
+func MirrorOrLog(ctx context.Context, c *cobra.Command, settings *config.Config, cluster string) (reader sinks.ReadCloser,
+	remark string, err error) {
 	reader, err = setup.OpenLog(ctx, c.Name(), settings, cluster)
 	from, isCopier := reader.(sinks.Copier)
 	if err != nil || !isCopier || c.Flags().Changed(noMirror) {

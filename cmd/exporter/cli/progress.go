@@ -25,7 +25,8 @@ type Progress struct {
 
 // NewProgress starts a progress display. total is the number of records, or 0 if it is unknown yet.
 func NewProgress(errs io.Writer, what string, total int64, log *slog.Logger) *Progress {
-	p := &Progress{errs: errs, what: what, total: total, log: log, begun: time.Now(), lines: rate.Sometimes{Interval: 5 * time.Second}}
+	p := &Progress{errs: errs, what: what, total: total, log: log, begun: time.Now(),
+		lines: rate.Sometimes{Interval: 5 * time.Second}}
 	p.lines.Do(func() {}) // the first line comes after an interval
 	return p
 }
@@ -54,8 +55,10 @@ func (p *Progress) Report(done, total int64) {
 			return
 		}
 		if p.bar == nil {
-			p.bar = progressbar.NewOptions64(p.total+1, progressbar.OptionSetWriter(p.errs), progressbar.OptionSetDescription(p.what),
-				progressbar.OptionShowCount(), progressbar.OptionSetWidth(8), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+			p.bar = progressbar.NewOptions64(p.total+1, progressbar.OptionSetWriter(p.errs),
+				progressbar.OptionSetDescription(p.what),
+				progressbar.OptionShowCount(), progressbar.OptionSetWidth(8), progressbar.OptionThrottle(100*time.Millisecond),
+				progressbar.OptionClearOnFinish(),
 				progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false))
 		}
 		p.bar.ChangeMax64(max(p.total, done) + 1) // a full bar would end

@@ -18,9 +18,11 @@ type scope []string
 // These are the scopes. Commands that need all settings of exporter run have none.
 var (
 	// OfLog is where the log is, and its cluster. With SQLite the log is in the checkpoint's file.
-	OfLog = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_CLUSTER", "KUBECDC_CHECKPOINT", "KUBECDC_SINK", "KUBECDC_SINK_POSTGRES",
+	OfLog = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_CLUSTER", "KUBECDC_CHECKPOINT", "KUBECDC_SINK",
+		"KUBECDC_SINK_POSTGRES",
 		"KUBECDC_SINK_POSTGRES_PASSWORD_FILE", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX", "KUBECDC_KAFKA_TLS*",
-		"KUBECDC_KAFKA_SASL_*", "KUBECDC_KAFKA_OAUTH_*", "KUBECDC_KAFKA_AWS_REGION", "KUBECDC_SCHEMA_REGISTRY_*", "KUBECDC_ENCODING"}
+		"KUBECDC_KAFKA_SASL_*", "KUBECDC_KAFKA_OAUTH_*", "KUBECDC_KAFKA_AWS_REGION", "KUBECDC_SCHEMA_REGISTRY_*",
+		"KUBECDC_ENCODING"}
 	// OfServe adds who may read from the server of a log.
 	OfServe = OfLog.and("KUBECDC_HTTP_*")
 	// OfCheckpoint adds where the checkpoint is. The default file depends on where the log is.
@@ -35,7 +37,8 @@ var (
 	// OfVerify adds what is exported, and in which form.
 	OfVerify = OfRequests.and("KUBECDC_RESOURCES", "KUBECDC_NAMESPACES", "KUBECDC_*_SELECTOR", "KUBECDC_PAGE_SIZE", "Records")
 	// OfSchema is the cluster that has the resource, and the form of its records.
-	OfSchema = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX", "KUBECDC_SCHEMA_REGISTRY_*",
+	OfSchema = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX",
+		"KUBECDC_SCHEMA_REGISTRY_*",
 		"KUBECDC_ENCODING", "KUBECDC_REDACT", "KUBECDC_BEFORE"}
 )
 

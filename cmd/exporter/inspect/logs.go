@@ -30,7 +30,8 @@ which exporter serve fills, are at the end of the list.
 // NewLogs returns the command exporter logs.
 func NewLogs() *cobra.Command {
 	var out cli.Output
-	c := cli.WithOutput(&cobra.Command{Use: "logs [flags]", Short: "List the logs in files of this machine", Long: logsHelp, Args: cli.Args(0, 0)}, &out)
+	c := cli.WithOutput(&cobra.Command{Use: "logs [flags]", Short: "List the logs in files of this machine", Long: logsHelp,
+		Args: cli.Args(0, 0)}, &out)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		settings, _, err := config.Load(os.Environ(), c.Flags())
 		if err != nil {
@@ -45,7 +46,8 @@ func NewLogs() *cobra.Command {
 		return out.Print(c.OutOrStdout(), append([]setup.EmbeddedLog{}, logs...), func(t io.Writer) {
 			plain.Fprintf(t, "CLUSTER\tUID\tWRITTEN\tSIZE\tFILE\n")
 			for _, l := range logs {
-				plain.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.Cluster, l.UID, l.Changed.Format(time.DateTime), humanize.IBytes(uint64(l.Bytes)), l.Path)
+				plain.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", l.Cluster, l.UID, l.Changed.Format(time.DateTime),
+					humanize.IBytes(uint64(l.Bytes)), l.Path)
 			}
 		})
 	}

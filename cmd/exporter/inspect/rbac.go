@@ -43,8 +43,10 @@ func NewRBAC() *cobra.Command {
 	c.Flags().StringVar(&a.Name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.Namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().StringVar(&a.User, "user", "", "bind this `user`, by the API server's name of it, and not a ServiceAccount")
-	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ClusterRoles")
-	c.Flags().BoolVar(&policy, "audit-policy", false, "print the ValidatingAdmissionPolicy for audit events instead (docs/who.md)")
+	c.Flags().BoolVar(&a.Aggregate, "aggregate", false,
+		"also bind a ClusterRole that collects the rules of labelled ClusterRoles")
+	c.Flags().BoolVar(&policy, "audit-policy", false,
+		"print the ValidatingAdmissionPolicy for audit events instead (docs/who.md)")
 	out.Flag(c, "yaml", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if policy {
@@ -78,7 +80,8 @@ func streamsToGrant(c *cobra.Command, planned plan.Config) (streams []*change.St
 	served, named := discovery.Named(planned.Resources)
 	if !named {
 		if served, err = cli.ServedNow(c, setup.RequestLimit); err != nil {
-			return nil, fmt.Errorf("find out which resources KUBECDC_RESOURCES stands for (full names need no cluster: pods, deployments.apps): %w", err)
+			return nil, fmt.Errorf("find out which resources KUBECDC_RESOURCES stands for (full names need no cluster: pods, "+
+				"deployments.apps): %w", err)
 		}
 	}
 	selected, unknown := discovery.Select(planned.Resources, served)

@@ -62,8 +62,9 @@ func NewSchema() *cobra.Command {
 	own := pflag.NewFlagSet("schema", pflag.ContinueOnError)
 	own.StringVar(&f.program, "as", "", "the `program` to print for (required)")
 	own.StringVar(&f.crds, "crds", "", "`file` of CustomResourceDefinitions (YAML or JSON) to use in place of a cluster")
-	own.StringSliceVar(&f.columns.Only, "columns", nil, "`paths` to have, with what is below them, such as spec.nodeName,status. "+
-		"Default: all but metadata.managedFields")
+	own.StringSliceVar(&f.columns.Only, "columns", nil,
+		"`paths` to have, with what is below them, such as spec.nodeName,status. "+
+			"Default: all but metadata.managedFields")
 	own.StringSliceVar(&f.columns.Without, "without", nil, "`paths` to leave out, with what is below them, such as status")
 	own.StringSliceVar(&f.columns.JSON, "json", nil, "`paths` to have as JSON")
 	c := &cobra.Command{
@@ -96,7 +97,8 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if err != nil {
 		return err
 	}
-	text, err := schema.Write(f.program, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
+	text, err := schema.Write(f.program, schema.Table{Resource: found.Resource, Object: object,
+		Prefix:  settings.Kafka.TopicPrefix,
 		Brokers: strings.Join(settings.Kafka.Brokers, ","), Encoding: settings.Records.Encoding,
 		Registry: cmp.Or(settings.Registry.URLs...)})
 	if err != nil {
@@ -152,7 +154,8 @@ func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (foun
 	if err != nil {
 		return found, err
 	}
-	step := dependency.Step{Awaited: "the API server", Address: server.Host(), Limit: setup.RequestLimit, Before: cluster.Before()}
+	step := dependency.Step{Awaited: "the API server", Address: server.Host(), Limit: setup.RequestLimit,
+		Before: cluster.Before()}
 	err = dependency.Once(ctx, step, func(ctx context.Context) error {
 		served, err := server.Served(ctx)
 		if err != nil {

@@ -69,11 +69,13 @@ type statusFlags struct {
 // NewStatus returns the command exporter status.
 func NewStatus() *cobra.Command {
 	var f statusFlags
-	c := cli.WithOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete", Long: statusHelp,
+	c := cli.WithOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete",
+		Long: statusHelp,
 		Args: cli.Args(0, 0)}, &f.Output, "wide")
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
 	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter demands (KUBECDC_HTTP_ACCESS)")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "",
+		"with --url: file with the bearer token that the exporter demands (KUBECDC_HTTP_ACCESS)")
 	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
 	return cli.WithSettings(c, cli.OfStatus)
 }
@@ -112,7 +114,8 @@ func (f *statusFlags) follow(c *cobra.Command, read func(context.Context) (*stat
 				return err
 			}
 			if text != reported {
-				plain.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
+				plain.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text,
+					watchInterval)
 			}
 			reported = text
 		}
@@ -186,7 +189,8 @@ func (f *statusFlags) findSource(c *cobra.Command) func(context.Context) (*statu
 		o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks),
 			SinkPage: setup.SinkOf(settings).Page}
 		s := status.Make(o, found, nil)
-		s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
+		s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone "+
+			"(--url)")
 		if why != nil {
 			s.Notes = append(s.Notes, "the exporter of this machine was asked: "+plain.Redact(why.Error()))
 		}
@@ -219,7 +223,8 @@ func (f *statusFlags) fetch(ctx context.Context) (*status.Status, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the status of %s: %w", address, err)
 	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return nil, fmt.Errorf("%s answers %s: --token-file names the token that it wants (KUBECDC_HTTP_ACCESS)", address, answer.Status)
+		return nil, fmt.Errorf("%s answers %s: --token-file names the token that it wants (KUBECDC_HTTP_ACCESS)", address,
+			answer.Status)
 	case answer.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s answers %s", address, answer.Status)
 	}

@@ -55,8 +55,9 @@ table.
 // NewVerify returns the command exporter verify.
 func NewVerify() *cobra.Command {
 	var out cli.Output
-	c := cli.WithSettings(cli.WithOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]", Short: "Compare the log with the cluster",
-		Long: verifyHelp, Args: cli.Args(0, 1), Annotations: cli.Compares}, &out, "wide", "name"), cli.OfVerify)
+	c := cli.WithSettings(cli.WithOutput(&cobra.Command{Use: "verify [TYPE[,TYPE...]] [flags]",
+		Short: "Compare the log with the cluster",
+		Long:  verifyHelp, Args: cli.Args(0, 1), Annotations: cli.Compares}, &out, "wide", "name"), cli.OfVerify)
 	var o cli.Objects
 	o.Flags(c, "")
 	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
@@ -69,7 +70,8 @@ func NewVerify() *cobra.Command {
 		if err := o.Check(); err != nil {
 			return err
 		}
-		return verifyCopies(c, &out, ask.Verification{Resources: types, Namespace: o.Namespace, Identities: *identities, Repair: *repair})
+		return verifyCopies(c, &out, ask.Verification{Resources: types, Namespace: o.Namespace, Identities: *identities,
+			Repair: *repair})
 	}
 	return c
 }

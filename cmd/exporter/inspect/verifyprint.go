@@ -24,14 +24,17 @@ func printVerified(w io.Writer, out *cli.Output, all []verify.Result) error {
 		return nil
 	}
 	return out.Print(w, all, func(t io.Writer) {
-		plain.Fprintf(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tCHANGED\tAPART\tPENDING\tIGNORED\tBEHIND\n")
+		plain.Fprintf(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\t"+
+			"MISSING\tSTALE\tEXTRA\tCHANGED\tAPART\tPENDING\tIGNORED\tBEHIND\n")
 		for _, r := range all {
 			if r.Problem != "" {
 				plain.Fprintf(t, "%s\t%s\tnot compared: %s\n", r.Stream, r.In, r.Problem)
 				continue
 			}
-			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
-				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Scattered), r.Pending, r.Ignored,
+			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects,
+				r.Count(verify.Missing),
+				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Scattered), r.Pending,
+				r.Ignored,
 				time.Since(r.Confirmed).Round(time.Second))
 		}
 		if verify.Differing(all) > 0 {

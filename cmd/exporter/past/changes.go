@@ -82,16 +82,19 @@ func (t *changes) flags(c *cobra.Command, first, second string) *cobra.Command {
 	c.Flags().StringVar(&t.since, "since", "", "where to begin: a time, how long ago (2h), or a checkpoint")
 	t.clockFlag(c, "logged")
 	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
-	c.Flags().StringVar(&t.user, "by", "", "only changes that this user has made, or may have made: alice, system:serviceaccount:shop:web")
+	c.Flags().StringVar(&t.user, "by", "", "only changes that this user has made, or may have made: alice, "+
+		"system:serviceaccount:shop:web")
 	cli.CompleteFlagFromLog(c, "by", usersOf)
 	c.Flags().BoolVarP(&t.follow, "follow", "f", t.follow, "go on with new changes")
 	c.Flags().BoolVar(&t.all, "all-fields", false, allFields)
-	c.Flags().BoolVar(&t.showsBookkeeping, "all", false, "on a terminal also show Leases, Events and heartbeats of Nodes if no TYPE is named")
+	c.Flags().BoolVar(&t.showsBookkeeping, "all", false,
+		"on a terminal also show Leases, Events and heartbeats of Nodes if no TYPE is named")
 	return t.pastFlags.flags(c, first, second, "wide", "name", "json", "yaml", cli.JSONPath)
 }
 
 // open parses the flags, opens the log, and returns the selected objects.
-func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, objects sinks.Objects, err error) {
+func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, objects sinks.Objects,
+	err error) {
 	if err = t.checkClock(); err != nil {
 		return nil, objects, err
 	}
@@ -119,7 +122,8 @@ func (t *changes) open(ctx context.Context, c *cobra.Command, args []string) (r 
 }
 
 // cover returns how far the log has the changes since --since, and what may be missing. It also finds out who made the changes.
-func (t *changes) cover(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects) ([]timeline.Coverage, []string, error) {
+func (t *changes) cover(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects) ([]timeline.Coverage,
+	[]string, error) {
 	coverage, missing, err := timeline.Covered(ctx, r, objects, t.begin.Time)
 	if err == nil {
 		t.late = timeline.LateAmong(coverage)
@@ -142,7 +146,8 @@ func (t *changes) start(ctx context.Context, c *cobra.Command, r sinks.Reader, r
 }
 
 // read visits the selected changes up to q.To, with who made each.
-func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, visit func(*sinks.Logged, *who.Who) error) error {
+func (t *changes) read(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query,
+	visit func(*sinks.Logged, *who.Who) error) error {
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
 	defer show.End()
 	if wanted := q.Wanted; t.user != "" {
@@ -179,7 +184,8 @@ func (t *changes) print(ctx context.Context, c *cobra.Command, r sinks.Reader, q
 		t.addRemark(c.ErrOrStderr(), t.chain.Lacks)
 	}
 	if t.omitted > 0 {
-		t.addRemark(c.ErrOrStderr(), "left out: Leases, Events and heartbeats of Nodes, "+humanize.Comma(int64(t.omitted))+" in all (--all shows them)")
+		t.addRemark(c.ErrOrStderr(), "left out: Leases, Events and heartbeats of Nodes, "+humanize.Comma(int64(t.omitted))+
+			" in all (--all shows them)")
 	}
 	out, end := t.page(c.OutOrStdout(), t.follow)
 	header := line{text: t.row("LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT", "BY", "HAPPENED", "UID")}
@@ -215,7 +221,8 @@ func (t *changes) printNext(ctx context.Context, c *cobra.Command, r sinks.Reade
 // expression does not apply to a change.
 func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *who.Who) bool {
 	happened, _ := l.Happened()
-	if !t.labelled.Selects(l) || len(t.ops) > 0 && !slices.Contains(t.ops, l.Op.String()) || t.clock == "happened" && !t.ends.IsZero() && happened.After(t.ends) {
+	if !t.labelled.Selects(l) || len(t.ops) > 0 && !slices.Contains(t.ops, l.Op.String()) || t.clock == "happened" &&
+		!t.ends.IsZero() && happened.After(t.ends) {
 		return false
 	}
 	if t.screen != nil && !t.showsBookkeeping && !t.namesTypes && provenance.IsBookkeeping(&l.Change) {
@@ -234,9 +241,10 @@ func (t *changes) selects(errs io.Writer, l *sinks.Logged, requester *who.Who) b
 	return selected
 }
 
-// readRequests reads who made the changes that happened since a time. It returns a fault.Usage if --by needs audit events and the log has
-// none.
-func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, since time.Time) (err error) {
+// readRequests reads who made the changes that happened since a time. It returns a fault.Usage if --by needs audit events and the
+// log has none.
+func (t *changes) readRequests(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects,
+	since time.Time) (err error) {
 	t.refreshed = time.Now()
 	if t.requests, err = who.ReadRequests(ctx, r, objects, since); err != nil {
 		return err

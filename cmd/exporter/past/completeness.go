@@ -40,7 +40,8 @@ func completeness(coverage []timeline.Coverage, missing []string, now, asked tim
 	case later == 1:
 		text += fmt.Sprintf("; %s since %s", change.ResourceOf(last.Stream).ID(), screen.Clock(last.SinceTime, now))
 	case later > 1:
-		text += fmt.Sprintf("; %d of %d resources since later, the last since %s", later, len(coverage), screen.Clock(last.SinceTime, now))
+		text += fmt.Sprintf("; %d of %d resources since later, the last since %s", later, len(coverage),
+			screen.Clock(last.SinceTime, now))
 	}
 	return text + unknownEnd(coverage, now, asked)
 }
@@ -64,7 +65,8 @@ func unknownEnd(coverage []timeline.Coverage, now, asked time.Time) string {
 	case len(stale) == 1:
 		return "; " + change.ResourceOf(first.Stream).ID() + " only until " + screen.Clock(first.End, now)
 	}
-	return fmt.Sprintf("; %d of %d resources only until earlier, the first until %s", len(stale), len(coverage), screen.Clock(first.End, now))
+	return fmt.Sprintf("; %d of %d resources only until earlier, the first until %s", len(stale), len(coverage),
+		screen.Clock(first.End, now))
 }
 
 // lastEnd returns when the log ends for the last of some resources.
@@ -77,7 +79,8 @@ func lastEnd(coverage []timeline.Coverage) (end time.Time) {
 	return end
 }
 
-// doubt names the gaps whose changes may be missing, or else the first of the other reasons. It returns how many of the reasons it names.
+// doubt names the gaps whose changes may be missing, or else the first of the other reasons. It returns how many of the reasons
+// it names.
 func doubt(coverage []timeline.Coverage, missing []string, now time.Time) (text string, named int) {
 	var all []timeline.GapTime
 	var resources []string

@@ -106,7 +106,8 @@ func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) e
 		return err
 	}
 	if quiet > 0 {
-		p.addRemark(c.ErrOrStderr(), "only the status of "+english.Plural(quiet, "other object", "")+" differs: --status shows it")
+		p.addRemark(c.ErrOrStderr(), "only the status of "+english.Plural(quiet, "other object", "")+
+			" differs: --status shows it")
 	}
 	if err := end(); err != nil {
 		return err
@@ -137,7 +138,8 @@ type differingObject struct {
 	lines []difference.Line
 }
 
-func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count, quiet int, err error) {
+func (p *differing) printDifferences(out io.Writer, colours *screen.Colours, states []*query.State) (count, quiet int,
+	err error) {
 	w := bufio.NewWriter(out)
 	err = query.Differences(states[0], states[1], func(before, after *query.Object) error {
 		d, err := p.difference(before, after)
@@ -222,7 +224,8 @@ func (p *differing) printDifference(w io.Writer, colours *screen.Colours, d *dif
 
 // entry returns the text of a difference for a terminal.
 func (p *differing) entry(colours *screen.Colours, sign string, d *differingObject) plain.Own {
-	parts := []screen.Part{{Text: sign + " ", Paint: colours.Sign(sign[0])}, {Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
+	parts := []screen.Part{{Text: sign + " ", Paint: colours.Sign(sign[0])},
+		{Text: screen.Object(d.Resource, d.Name), Paint: colours.Title}}
 	if d.Namespace != "" {
 		parts = append(parts, screen.Part{Text: " -n " + d.Namespace, Paint: colours.Dim})
 	}

@@ -80,7 +80,8 @@ func (p *pastFlags) moments(c *cobra.Command) {
 
 func (p *pastFlags) clockFlag(c *cobra.Command, usual string) {
 	c.Flags().StringVar(&p.clock, "clock", usual, "the clock of times: happened or logged")
-	_ = c.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions([]string{"happened", "logged"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("clock", cobra.FixedCompletions([]string{"happened", "logged"},
+		cobra.ShellCompDirectiveNoFileComp))
 }
 
 // checkClock returns a fault.Usage for an unknown clock.
@@ -92,7 +93,8 @@ func (p *pastFlags) checkClock() error {
 }
 
 // open opens the log, and returns the objects that the arguments select.
-func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, found sinks.Objects, err error) {
+func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (r sinks.ReadCloser, found sinks.Objects,
+	err error) {
 	if err = p.Check(); err != nil {
 		return nil, found, err
 	}
@@ -104,7 +106,8 @@ func (p *pastFlags) open(ctx context.Context, c *cobra.Command, args []string) (
 		debug.SetGCPercent(100) // a question ends soon, and takes 30 to 40% less CPU than with main's
 	}
 	var mirror string
-	if follow := c.Flags().Lookup("follow"); follow != nil && follow.Value.String() == "true" { // a process that fills a mirror may end
+	// a process that fills a mirror may end
+	if follow := c.Flags().Lookup("follow"); follow != nil && follow.Value.String() == "true" {
 		r, err = cli.OpenReader(ctx, c)
 	} else if r, mirror, err = cli.OpenMirrored(ctx, c); mirror != "" {
 		p.addRemark(c.ErrOrStderr(), mirror)
@@ -228,7 +231,8 @@ func (p *pastFlags) printCoverage(errs io.Writer, moment timeline.Target, covera
 		if len(c.Gaps) > 0 {
 			but = " but for its gaps"
 		}
-		plain.Fprintf(errs, "; the log is complete%s from %s to %s\n", but, cmp.Or(string(c.Since), "nothing"), cmp.Or(string(c.UpTo), "nothing"))
+		plain.Fprintf(errs, "; the log is complete%s from %s to %s\n", but, cmp.Or(string(c.Since), "nothing"),
+			cmp.Or(string(c.UpTo), "nothing"))
 	}
 	if len(missing) == 0 {
 		return nil
@@ -283,7 +287,8 @@ func refusal(moment timeline.Target, coverage []timeline.Coverage, missing []str
 	}
 	err := fmt.Errorf("%s: %w", moment, &query.IncompleteError{Missing: missing})
 	if !listed.IsZero() {
-		err = fmt.Errorf("%w\nall first lists had ended at %s: ask about then, or later", err, listed.Add(time.Second).UTC().Format(time.RFC3339))
+		err = fmt.Errorf("%w\nall first lists had ended at %s: ask about then, or later", err,
+			listed.Add(time.Second).UTC().Format(time.RFC3339))
 	}
 	return fmt.Errorf("%w\n--incomplete answers anyway", err)
 }

@@ -55,12 +55,14 @@ type history struct {
 func NewHistory() *cobra.Command {
 	t := &history{changes: changes{printer: printer{events: query.EventMaker{Remember: true}}}}
 	t.incomplete = true // a history shows what the log has
-	c := t.flags(&cobra.Command{Use: "history " + cli.ObjectsUse + " [flags]", Short: "Show every change of objects", Long: historyHelp},
+	c := t.flags(&cobra.Command{Use: "history " + cli.ObjectsUse + " [flags]", Short: "Show every change of objects",
+		Long: historyHelp},
 		"diff", "table")
 	c.Flags().StringVar(&t.until, "until", "", "where to end: a time, or how long ago (1h)")
 	c.Flags().StringSliceVar(&t.ops, "op", nil, "only these changes: c (created), u (updated), d (deleted), r (listed)")
 	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions(allOps, cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().BoolVar(&t.showsStatus, "status", false, "on a terminal show each change, also those of a status and of what an owner controls")
+	c.Flags().BoolVar(&t.showsStatus, "status", false,
+		"on a terminal show each change, also those of a status and of what an owner controls")
 	c.RunE = func(c *cobra.Command, args []string) error { return t.explained(t.run(c.Context(), c, args)) }
 	return c
 }
@@ -96,7 +98,8 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 	}
 	if len(past) == 0 && !t.follow {
 		if end := lastEnd(coverage); timeline.IsStale(end, asked(until)) && t.begin.Time.After(end) {
-			return fmt.Errorf("the log ends at %s, and has nothing since %s: is exporter run stopped?", t.clockOf(end), t.clockOf(t.begin.Time))
+			return fmt.Errorf("the log ends at %s, and has nothing since %s: is exporter run stopped?", t.clockOf(end),
+				t.clockOf(t.begin.Time))
 		}
 		if err := t.checkNothing(ctx, r, &objects, coverage); err != nil {
 			return err
@@ -114,7 +117,8 @@ func (t *history) run(ctx context.Context, c *cobra.Command, args []string) erro
 // checkNothing returns an error for an answer without changes if it is about something that the log does not know.
 func (t *history) checkNothing(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage) error {
 	if len(objects.Names) > 0 {
-		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "), inNamespace(objects.Namespace))
+		text := fmt.Sprintf("the log has no such change of %s%s", strings.Join(objects.Names, ", "),
+			inNamespace(objects.Namespace))
 		return notFound(ctx, r, objects, coverage, text)
 	}
 	if err := t.requests.CheckUser(t.user); err != nil {

@@ -21,8 +21,9 @@ import (
 
 // controlled are the types of objects that a type of objects controls.
 var controlled = map[string][]string{
-	"deployments.apps": {"replicasets.apps", "pods"}, "replicasets.apps": {"pods"}, "statefulsets.apps": {"pods"}, "daemonsets.apps": {"pods"},
-	"jobs.batch": {"pods"}, "cronjobs.batch": {"jobs.batch", "pods"}, "replicationcontrollers": {"pods"}}
+	"deployments.apps": {"replicasets.apps", "pods"}, "replicasets.apps": {"pods"}, "statefulsets.apps": {"pods"},
+	"daemonsets.apps": {"pods"},
+	"jobs.batch":      {"pods"}, "cronjobs.batch": {"jobs.batch", "pods"}, "replicationcontrollers": {"pods"}}
 
 // incident returns the view of an incident, as lines of a terminal.
 func (t *history) incident(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query) (all []line, err error) {
@@ -66,7 +67,8 @@ func (t *history) addTo(b *incident.Builder) func(*sinks.Logged, *who.Who) error
 // addOwned adds the changes of what the object in question may control, as far as the log has it.
 func (t *history) addOwned(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, b *incident.Builder) error {
 	logged, err := r.Resources(ctx)
-	children := slices.DeleteFunc(slices.Clone(controlled[strings.Join(q.Resources, ",")]), func(r string) bool { return !slices.Contains(logged, r) })
+	children := slices.DeleteFunc(slices.Clone(controlled[strings.Join(q.Resources, ",")]),
+		func(r string) bool { return !slices.Contains(logged, r) })
 	if err != nil || len(children) == 0 {
 		return err
 	}
@@ -163,7 +165,8 @@ func unnamed(changes map[change.Op]int) string {
 	var all []string
 	for _, op := range []change.Op{change.Create, change.Update, change.Delete} {
 		if n := changes[op]; n > 0 {
-			all = append(all, english.Plural(n, map[change.Op]string{change.Create: "creation", change.Update: "update", change.Delete: "deletion"}[op], ""))
+			all = append(all, english.Plural(n, map[change.Op]string{change.Create: "creation", change.Update: "update",
+				change.Delete: "deletion"}[op], ""))
 		}
 	}
 	if len(all) == 0 {

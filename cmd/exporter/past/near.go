@@ -37,9 +37,10 @@ func notFound(ctx context.Context, r sinks.Reader, objects *sinks.Objects, cover
 	return errors.New(strings.TrimSuffix(text+"\n"+question, "\n"))
 }
 
-// checkKnown returns an error if the log has never had an object or the namespace that a question names. answered are the objects of the
-// answer, by resource and name. Without this error, an empty answer for a wrong name would mean that nothing has happened.
-func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage, answered map[string]bool) error {
+// checkKnown returns an error if the log has never had an object or the namespace that a question names. answered are the objects
+// of the answer, by resource and name. Without this error, an empty answer for a wrong name would mean that nothing has happened.
+func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, coverage []timeline.Coverage,
+	answered map[string]bool) error {
 	if len(answered) > 0 && len(objects.Names) < 2 {
 		return nil
 	}
@@ -61,7 +62,8 @@ func checkKnown(ctx context.Context, r sinks.Reader, objects *sinks.Objects, cov
 	return nil
 }
 
-// checkNamespace returns an error if the log has no namespace of a name, which is "" for all. If that takes too long, it returns nil.
+// checkNamespace returns an error if the log has no namespace of a name, which is "" for all. If that takes too long, it returns
+// nil.
 func checkNamespace(ctx context.Context, r sinks.Reader, name string) error {
 	if name == "" {
 		return nil
@@ -80,7 +82,8 @@ func checkNamespace(ctx context.Context, r sinks.Reader, name string) error {
 		return ctx.Err()
 	}
 	delete(known, "")
-	return fmt.Errorf("the log has no namespace %q%s", name, strings.TrimRight(": "+suggest.DidYouMean(name, slices.Sorted(maps.Keys(known))), ": "))
+	return fmt.Errorf("the log has no namespace %q%s", name,
+		strings.TrimRight(": "+suggest.DidYouMean(name, slices.Sorted(maps.Keys(known))), ": "))
 }
 
 // usersOf returns the users of the last day.
@@ -95,15 +98,17 @@ func usersOf(ctx context.Context, r sinks.Reader) []string {
 // errFound ends a read early.
 var errFound = errors.New("found")
 
-// suggestion reports whether the log has an object of a name. It returns a question that suggests objects with the same name elsewhere, or
-// with a similar name, or "" if there are none. An empty list of resources means all.
+// suggestion reports whether the log has an object of a name. It returns a question that suggests objects with the same name
+// elsewhere, or with a similar name, or "" if there are none. An empty list of resources means all.
 func suggestion(ctx context.Context, r sinks.Reader, objects *sinks.Objects, name string) (exists bool, question string) {
 	ctx, cancel := context.WithTimeout(ctx, nearLimit)
 	defer cancel()
 	distances := map[string]int{} // edits from the name, by object
 	err := r.Changes(ctx, sinks.Query{Resources: objects.Resources, NoBodies: true, Wanted: func(l *sinks.Logged) bool {
-		if distance := suggest.Distance(l.Name, name); distance <= len(name)/3+1 && (len(objects.Resources) > 0 || distance == 0) {
-			exists = exists || l.Name == name && len(objects.Resources) > 0 && (objects.Namespace == "" || l.Namespace == objects.Namespace)
+		if distance := suggest.Distance(l.Name, name); distance <= len(name)/3+1 &&
+			(len(objects.Resources) > 0 || distance == 0) {
+			exists = exists || l.Name == name && len(objects.Resources) > 0 &&
+				(objects.Namespace == "" || l.Namespace == objects.Namespace)
 			object := suggest.Short(change.ResourceOf(l.Stream.ID()).ID()) + "/" + l.Name
 			if l.Namespace != "" {
 				object += " -n " + l.Namespace

@@ -127,13 +127,15 @@ func (p *printer) entry(e *query.Event) (plain.Own, error) {
 		line.What = difference.InWords(lines)
 		return line.Line(p.flags.screen.Columns(), p.colours, time.Now()) + "\n", err
 	}
-	return line.Lines(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" + p.flags.below(p.colours, lines, p.flags.screen.Columns()), err
+	return line.Lines(p.flags.screen.Columns(), p.colours, time.Now()) + "\n" +
+		p.flags.below(p.colours, lines, p.flags.screen.Columns()), err
 }
 
 // line returns the line of a change, without what differs.
 func (p *printer) line(e *query.Event) screen.Change {
 	op, _ := change.ParseOp(e.Op)
-	line := screen.Change{Time: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name, Author: e.By.Text(e.Managers)}
+	line := screen.Change{Time: e.Time, Op: op, Resource: e.Resource, Namespace: e.Namespace, Name: e.Name,
+		Author: e.By.Text(e.Managers)}
 	if p.showsLogged {
 		line.Time = e.Logged
 	}

@@ -53,8 +53,12 @@ type restoring struct {
 // NewRestore returns the command exporter restore.
 func NewRestore() *cobra.Command {
 	p := &restoring{}
-	c := &cobra.Command{Use: "restore --at TIME TYPE/NAME [flags]", Short: "Show how an object gets back its earlier state", Long: restoreHelp,
-		Args: cli.Args(1, 2), RunE: func(c *cobra.Command, args []string) error { return p.explained(p.run(c.Context(), c, args)) }}
+	c := &cobra.Command{Use: "restore --at TIME TYPE/NAME [flags]", Short: "Show how an object gets back its earlier state",
+		Long: restoreHelp,
+		Args: cli.Args(1, 2), RunE: func(c *cobra.Command,
+			args []string) error {
+			return p.explained(p.run(c.Context(), c, args))
+		}}
 	c.Flags().StringVar(&p.moment, "at", "", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 	p.moments(c)
 	return p.flags(c, "diff", "yaml", "json")
@@ -91,8 +95,9 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 		return err
 	}
 	if then == nil && now == nil {
-		return notFound(ctx, r, &objects, states[1].Coverage, fmt.Sprintf("%s did not exist at %s, and does not now%s", objects.Names[0], p.then,
-			inNamespace(objects.Namespace)))
+		return notFound(ctx, r, &objects, states[1].Coverage,
+			fmt.Sprintf("%s did not exist at %s, and does not now%s", objects.Names[0], p.then,
+				inNamespace(objects.Namespace)))
 	}
 	plan, err := p.plan(ctx, c, r, &objects, then, now)
 	if err != nil {
@@ -116,13 +121,15 @@ func onlyObject(s *query.State) (found *query.Object, err error) {
 	return found, err
 }
 
-func (p *restoring) plan(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, then, now *query.Object) (*restore.Plan, error) {
+func (p *restoring) plan(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects,
+	then, now *query.Object) (*restore.Plan, error) {
 	known, err := r.Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
 	others := &otherObjects{ctx: ctx, reader: r, known: known, namespace: cmp.Or(then, now).Namespace}
-	o := restore.Options{Ignored: ignoredPaths(c, objects.Resources[0]), Owner: others.uidOf, Scaled: now != nil && others.scale(now)}
+	o := restore.Options{Ignored: ignoredPaths(c, objects.Resources[0]), Owner: others.uidOf, Scaled: now != nil &&
+		others.scale(now)}
 	plan, err := restore.NewPlan(objects.Resources[0], then, now, o)
 	return plan, cmp.Or(others.failed, err)
 }
@@ -165,11 +172,12 @@ func (r *otherObjects) scale(target *query.Object) bool {
 	if !slices.Contains(r.known, scalers) {
 		return false
 	}
-	return slices.ContainsFunc(r.read(sinks.Objects{Resources: []string{scalers}, Namespace: r.namespace}), func(o *query.Object) bool {
-		ref := cells.MemberAt(cells.Decoded(o.Body), "spec.scaleTargetRef")
-		like := suggest.Like(strings.ToLower(cells.TextOf(cells.MemberAt(ref, "kind"))), []string{target.Resource})
-		return len(like) == 1 && cells.TextOf(cells.MemberAt(ref, "name")) == target.Name
-	})
+	return slices.ContainsFunc(r.read(sinks.Objects{Resources: []string{scalers}, Namespace: r.namespace}),
+		func(o *query.Object) bool {
+			ref := cells.MemberAt(cells.Decoded(o.Body), "spec.scaleTargetRef")
+			like := suggest.Like(strings.ToLower(cells.TextOf(cells.MemberAt(ref, "kind"))), []string{target.Resource})
+			return len(like) == 1 && cells.TextOf(cells.MemberAt(ref, "name")) == target.Name
+		})
 }
 
 // uidOf returns the uid of an owner, or "" if it is gone.

@@ -76,7 +76,8 @@ func (p *pastFlags) state(ctx context.Context, c *cobra.Command, moment string, 
 		return err
 	}
 	if len(objects.Names) > 0 && count == 0 {
-		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(objects.Names, ", "), state.Moment, inNamespace(objects.Namespace))
+		text := fmt.Sprintf("%s did not exist at %s%s", strings.Join(objects.Names, ", "), state.Moment,
+			inNamespace(objects.Namespace))
 		return notFound(ctx, reader, &objects, state.Coverage, text)
 	}
 	if count == 0 {
@@ -108,7 +109,8 @@ func answers(count *int, answered map[string]bool) func(*query.Object) error {
 }
 
 // readStates reads states. On a terminal it shows how much of the log was read.
-func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, objects sinks.Objects, moments ...timeline.Target) ([]*query.State, error) {
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, objects sinks.Objects,
+	moments ...timeline.Target) ([]*query.State, error) {
 	show := cli.NewProgress(c.ErrOrStderr(), "reading", 0, nil)
 	states, err := query.ReadStates(ctx, r, query.Question{Objects: objects, Progress: show.Report}, moments...)
 	show.End()

@@ -60,7 +60,8 @@ func (n namespaceOrLines) Set(text string) error {
 // NewTail returns the command exporter tail.
 func NewTail() *cobra.Command {
 	t := &tail{changes: changes{follow: true, printer: printer{hasTitles: true, hasBodies: true, showsLogged: true}}}
-	c := t.flags(&cobra.Command{Use: "tail " + cli.ObjectsUse + " [flags]", Short: "Show changes as the log gets them", Long: tailHelp},
+	c := t.flags(&cobra.Command{Use: "tail " + cli.ObjectsUse + " [flags]", Short: "Show changes as the log gets them",
+		Long: tailHelp},
 		"table", "diff")
 	c.RunE = func(c *cobra.Command, args []string) error { return t.explained(t.run(c.Context(), c, args)) }
 	c.Flags().BoolVar(&t.incomplete, "incomplete", false, "answer although something may be missing")
@@ -98,7 +99,8 @@ func (t *tail) run(ctx context.Context, c *cobra.Command, args []string) error {
 }
 
 // past returns the changes that the tail begins with, and prints what may be missing among them.
-func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line, err error) {
+func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line,
+	err error) {
 	switch {
 	case t.begin != moment.Moment{}:
 		if q.After, err = t.start(ctx, c, r, q.Resources); err != nil {
@@ -123,10 +125,11 @@ func (t *tail) past(ctx context.Context, c *cobra.Command, r sinks.Reader, objec
 	return nil, err
 }
 
-// newest returns the last changes. It finds a time that has enough of them, and then reads who made the changes of that time, and which were
-// read late. So it does not depend on how long the log is. If the requested user has made too few of them, it tries a longer
-// time.
-func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line, err error) {
+// newest returns the last changes. It finds a time that has enough of them, and then reads who made the changes of that time, and
+// which were read late. So it does not depend on how long the log is. If the requested user has made too few of them, it tries a
+// longer time.
+func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, objects *sinks.Objects, q sinks.Query) (past []line,
+	err error) {
 	for back := time.Minute; ; back *= 8 {
 		since, all := time.Now().Add(-back), back > 30*24*time.Hour
 		if !all {
@@ -157,7 +160,8 @@ func (t *tail) newest(ctx context.Context, c *cobra.Command, r sinks.Reader, obj
 
 // count counts the changes of all users, and finds out which were read late. It returns the earliest time at which they may have
 // happened.
-func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) (n int, happened time.Time, err error) {
+func (t *tail) count(ctx context.Context, c *cobra.Command, r sinks.Reader, q sinks.Query, since time.Time) (n int,
+	happened time.Time, err error) {
 	counting := *t
 	counting.user, counting.requests = "", nil
 	if strings.Contains(t.where, "by") {

@@ -71,10 +71,12 @@ type zonedError struct {
 func (e *zonedError) Error() string { return e.text }
 func (e *zonedError) Unwrap() error { return e.error }
 
-// explained returns the error of an answer with its times in the answer's zone. It adds what to do if the log does not go back far enough.
+// explained returns the error of an answer with its times in the answer's zone. It adds what to do if the log does not go back
+// far enough.
 func (p *pastFlags) explained(err error) error {
 	if errors.Is(err, sinks.ErrNotRetained) {
-		err = fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the log retains every change", err)
+		err = fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY, KUBECDC_SINK_POSTGRES_HISTORY or KUBECDC_SQLITE_HISTORY says how long the "+
+			"log retains every change", err)
 	}
 	if err == nil || p.screen == nil || fault.Is[fault.Usage](err) {
 		return err

@@ -106,7 +106,8 @@ func printList(o *cli.Output, out io.Writer, rows []checkpoint.Checkpoint) error
 	return o.Print(out, list, func(t io.Writer) {
 		plain.Fprintf(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tSTREAMS MOVED\tPARTITIONS\n")
 		for _, l := range list {
-			plain.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", l.Name, cli.Stamp(l.Time), l.Slot, l.Epoch, len(l.Positions), l.Partitions)
+			plain.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", l.Name, cli.Stamp(l.Time), l.Slot, l.Epoch, len(l.Positions),
+				l.Partitions)
 		}
 	})
 }

@@ -97,13 +97,15 @@ func moveGroup(ctx context.Context, p *cli.Checkpoints, text string, g groupFlag
 	return nil
 }
 
-func printGroup(p *cli.Checkpoints, out *cli.Output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
+func printGroup(p *cli.Checkpoints, out *cli.Output, name string, c *replay.Checkpoint, group kafka.Group,
+	plan []replay.GroupPartition) error {
 	if len(group.Members) > 0 {
 		plain.Fprintln(p.Errs, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
 	}
 	for _, topic := range c.Shared() {
 		if slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Topic == topic }) {
-			plain.Fprintf(p.Errs, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
+			plain.Fprintf(p.Errs, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records "+
+				"from before it "+
 				"come again; their headers slot and batch tell\n", topic)
 		}
 	}
@@ -114,7 +116,8 @@ func printGroup(p *cli.Checkpoints, out *cli.Output, name string, c *replay.Chec
 			if r.Current >= 0 {
 				current = strconv.FormatInt(r.Current, 10)
 			}
-			plain.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Topic, r.Partition, current, r.New, r.Start, r.End, r.Lag, r.Gone)
+			plain.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Topic, r.Partition, current, r.New, r.Start, r.End, r.Lag,
+				r.Gone)
 		}
 	})
 }

@@ -55,7 +55,8 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 		plain.Fprintf(t, "TARGET\t%s\n\n", r.place.String())
 		plain.Fprintf(t, "TOPIC\tTO\tRECORDS\tFIRST LOGGED\tLAST LOGGED\n")
 		for _, topic := range p.Topics {
-			plain.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", topic.Topic, topic.To, topic.Records, cli.Stamp(topic.First), cli.Stamp(topic.Last))
+			plain.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", topic.Topic, topic.To, topic.Records, cli.Stamp(topic.First),
+				cli.Stamp(topic.Last))
 		}
 		plain.Fprintf(t, "total\t\t%d\n", p.Records())
 		for _, missing := range p.Incomplete {
@@ -63,7 +64,8 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 		}
 		for _, topic := range p.Topics {
 			if topic.Stubs > 0 {
-				plain.Fprintf(r.errs, "note: %d records of %s are stubs: the full records remain in the dead-letter topic of the live log\n",
+				plain.Fprintf(r.errs, "note: %d records of %s are stubs: the full records remain in the dead-letter topic of "+
+					"the live log\n",
 					topic.Stubs, topic.Topic)
 			}
 		}
@@ -102,9 +104,11 @@ func (r *replaying) printEnd(run *replay.Run, written int64, took time.Duration)
 	if len(run.Plan.Next) == 0 {
 		return nil
 	}
-	plain.Fprintf(r.out, "\na consumer goes on in the live topics at (topic,partition,offset)\n%s", plain.Own(plain.Lines(replay.CSV(run.Plan.Next))))
+	plain.Fprintf(r.out, "\na consumer goes on in the live topics at (topic,partition,offset)\n%s",
+		plain.Own(plain.Lines(replay.CSV(run.Plan.Next))))
 	for _, topic := range run.Plan.Shared {
-		plain.Fprintf(r.errs, "note: several slots write to %s: a consumer that goes on there skips the records up to the replay's end, by "+
+		plain.Fprintf(r.errs, "note: several slots write to %s: a consumer that goes on there skips the records up to the "+
+			"replay's end, by "+
 			"their headers slot and batch: %v\n", topic, run.Plan.To.Cut.Batches)
 	}
 	return nil

@@ -84,7 +84,8 @@ func NewReplay() *cobra.Command {
 	f.Objects.Flags(c, "only objects that have these labels before or after the change")
 	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
 	s.StringVar(&f.place.Prefix, "to-prefix", "", "write to topics with this prefix")
-	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "write to this Kafka instead of the live one, with the same TLS and SASL settings")
+	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil,
+		"write to this Kafka instead of the live one, with the same TLS and SASL settings")
 	s.StringVar(&f.place.Postgres, "to-postgres", "", "write to tables of this database, like the postgres sink")
 	s.StringVar(&f.place.SQLite, "to-sqlite", "", "write to this file, like the sqlite sink: a part of the log, to read offline")
 	s.BoolVar(&f.place.Stdout, "to-stdout", false, "write to standard output, as lines of JSON")
@@ -108,7 +109,8 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	defer log.Close()
-	r := &replaying{replayFlags: f, command: c, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), errs: c.ErrOrStderr()}
+	r := &replaying{replayFlags: f, command: c, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(),
+		errs: c.ErrOrStderr()}
 	if f.place.Stdout {
 		r.out = r.errs
 	}
@@ -128,7 +130,8 @@ func (f *replayFlags) check() error {
 	}
 	for _, op := range f.ops {
 		if len(op) != 1 || !strings.Contains("cudr", op) {
-			return fault.Usagef("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
+			return fault.Usagef("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)",
+				op)
 		}
 	}
 	if err := f.Objects.Check(); err != nil {
@@ -219,7 +222,8 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	err := run.Do(ctx)
 	show.End()
 	if err != nil {
-		goOn := plain.Sprintf("%d of %d records are written; to go on: %s", run.Written(), run.Plan.Records(), r.place.Resume(run.Plan.ID))
+		goOn := plain.Sprintf("%d of %d records are written; to go on: %s", run.Written(), run.Plan.Records(),
+			r.place.Resume(run.Plan.ID))
 		if ctx.Err() != nil {
 			plain.Fprintf(r.errs, "replay %s: stopped; %s\n", run.Plan.ID, goOn)
 			return ctx.Err()

@@ -17,7 +17,8 @@ import (
 
 // openAudit accepts audit events for the sink until it is closed. Writing them can't delay or end a session.
 func openAudit(
-	ctx context.Context, settings *config.Config, planned plan.Config, store checkpoint.Pins, sink sinks.Sink, intake *audit.Intake,
+	ctx context.Context, settings *config.Config, planned plan.Config, store checkpoint.Pins, sink sinks.Sink,
+	intake *audit.Intake,
 ) (closed func(), err error) {
 	log, keeps := sink.(sinks.AuditLog)
 	if intake == nil || !keeps {

@@ -54,7 +54,8 @@ func (d *display) show(all bool) stdout.Show {
 		return stdout.Show{Screen: screen.New(os.Stdout), All: all}
 	}
 	return stdout.Show{Screen: d.Screen, All: all, What: whatDiffers, Named: func(resource string) bool {
-		return slices.ContainsFunc(d.settings.Source.Resources, func(name string) bool { return len(suggest.Like(name, []string{resource})) > 0 })
+		return slices.ContainsFunc(d.settings.Source.Resources,
+			func(name string) bool { return len(suggest.Like(name, []string{resource})) > 0 })
 	}}
 }
 
@@ -96,7 +97,8 @@ func (d *display) title(cluster, checkpoint, url string) {
 	}
 }
 
-// listOtherLogs says that the log has another name than the context, and that there are logs of other clusters with the same name.
+// listOtherLogs says that the log has another name than the context, and that there are logs of other clusters with the same
+// name.
 func (d *display) listOtherLogs(named string, logs []setup.EmbeddedLog, log *slog.Logger) {
 	if named != "" && d == nil {
 		log.Info(named)
@@ -108,7 +110,8 @@ func (d *display) listOtherLogs(named string, logs []setup.EmbeddedLog, log *slo
 			log.Info("another cluster of this name has a log of its own: --cluster asks it", "cluster", l.Cluster, "file", l.Path)
 			continue
 		}
-		_, _ = d.Write([]byte(plain.Sprintf("another cluster of this name has a log of its own, last written at %s: exporter history --cluster %s\n",
+		_, _ = d.Write([]byte(plain.Sprintf("another cluster of this name has a log of its own, last written at %s: exporter "+
+			"history --cluster %s\n",
 			screen.Clock(l.Changed, time.Now()), l.Cluster)))
 	}
 }
@@ -209,7 +212,8 @@ func progressOf(s *live.Snapshot) string {
 	if len(s.Streams) == 0 {
 		return "reading what the cluster serves …"
 	}
-	return fmt.Sprintf("reading %d of %s: %s%s", settled, count(len(s.Streams), "resource"), count(int(objects), "object"), largest(s))
+	return fmt.Sprintf("reading %d of %s: %s%s", settled, count(len(s.Streams), "resource"), count(int(objects), "object"),
+		largest(s))
 }
 
 func count(n int, what string) string {
@@ -224,7 +228,8 @@ func summaryOf(s *live.Snapshot, took time.Duration) string {
 		}
 		objects += max(v.Objects, 0)
 	}
-	return fmt.Sprintf("following %s, %s (read in %s)%s", count(followed, "resource"), count(int(objects), "object"), took.Round(time.Second/10), largest(s))
+	return fmt.Sprintf("following %s, %s (read in %s)%s", count(followed, "resource"), count(int(objects), "object"),
+		took.Round(time.Second/10), largest(s))
 }
 
 // largest returns the resources with the most objects.
@@ -233,7 +238,10 @@ func largest(s *live.Snapshot) (text string) {
 	for id, v := range s.Streams {
 		counts[change.ResourceOf(id).ID()] += max(v.Objects, 0)
 	}
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(counts), func(a,
+		b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
 	for i, name := range names[:min(6, len(names))] {
 		if counts[name] > 0 {
 			plural, _, _ := strings.Cut(name, ".")
@@ -282,7 +290,8 @@ func (d *display) rights(s *live.Snapshot) {
 		return
 	}
 	slices.Sort(may)
-	d.say(false, fmt.Sprintf("%d of %d resources can't be read with these rights; the others are exported", forbidden, len(s.Streams)))
+	d.say(false, fmt.Sprintf("%d of %d resources can't be read with these rights; the others are exported", forbidden,
+		len(s.Streams)))
 	if may = slices.Compact(may); len(may) > 0 && len(may) <= 12 {
 		_, _ = d.Write([]byte("  only what can be read:  exporter run --resources " + strings.Join(may, ",") + "\n"))
 	}
@@ -303,7 +312,8 @@ func (d *display) credentials(s *live.Snapshot) {
 		return
 	}
 	d.say(false, "the API server refuses the credentials (401): they expired, or were revoked")
-	_, _ = d.Write([]byte("  what is missed meanwhile is recovered: renew the token, certificate or login of the kubeconfig's user\n"))
+	_, _ = d.Write([]byte("  what is missed meanwhile is recovered: renew the token, certificate or login of the " +
+		"kubeconfig's user\n"))
 }
 
 // terminalLog is the log on a terminal with a display: warnings, and messages about the end. It leaves out what the display shows
@@ -315,7 +325,8 @@ func (h terminalLog) Enabled(ctx context.Context, level slog.Level) bool {
 }
 
 func (h terminalLog) Handle(ctx context.Context, r slog.Record) error {
-	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap", "discovery failed; the selection is unchanged"}, r.Message)
+	said := r.Level >= slog.LevelWarn && !slices.Contains([]string{"will try again", "relist", "gap",
+		"discovery failed; the selection is unchanged"}, r.Message)
 	for _, phrase := range []string{"stopping", "stopped", "no longer waiting"} {
 		said = said || strings.HasPrefix(r.Message, phrase)
 	}

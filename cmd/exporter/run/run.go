@@ -77,8 +77,9 @@ func run(ctx context.Context, c *cobra.Command, all bool) error {
 	exporter := live.New(log, settings.Slots.Count)
 	watch := &lifecycle{Exporter: exporter, Metrics: observe.NewMetrics(cli.Version, exporter), display: d, show: d.show(all)}
 	defer d.begin(ctx, exporter)()
-	watch.status = &observe.Status{Exporter: exporter, Version: cli.Version, StaleAfter: status.StaleAfter(settings.Source.Watermarks),
-		SinkPage: setup.SinkOf(settings).Page}
+	watch.status = &observe.Status{Exporter: exporter, Version: cli.Version,
+		StaleAfter: status.StaleAfter(settings.Source.Watermarks),
+		SinkPage:   setup.SinkOf(settings).Page}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	if watch.audit, err = setup.AuditIntake(settings, watch.Metrics.AuditEvents); err != nil {
 		return err
@@ -117,7 +118,8 @@ func runWithin(ctx context.Context, limit func() (time.Duration, error), work fu
 
 // exportTo exports until ctx ends or an error is final. After the loss of the checkpoint it opens both ends again.
 func exportTo(
-	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *dependency.Steps, watch *lifecycle, log *slog.Logger,
+	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *dependency.Steps, watch *lifecycle,
+	log *slog.Logger,
 ) error {
 	planned, err := setup.ExportConfig(settings)
 	if err != nil {
@@ -192,8 +194,9 @@ func exportOnce(ctx context.Context, settings *config.Config, planned plan.Confi
 		watch.StreamsFound(streams)
 	}
 	spools := setup.Spools(settings, cluster, log)
-	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Show: watch.show, Observer: watch, Pin: store.PinPartitions, Version: cli.Version, Store: store,
-		Spooled: spools != nil && spools.Log(ctx) != ""})
+	sink, err := setup.OpenSink(ctx, start, settings, cluster,
+		setup.SinkHelp{Log: log, Show: watch.show, Observer: watch, Pin: store.PinPartitions, Version: cli.Version, Store: store,
+			Spooled: spools != nil && spools.Log(ctx) != ""})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
@@ -204,9 +207,11 @@ func exportOnce(ctx context.Context, settings *config.Config, planned plan.Confi
 	}
 	defer closeAudit()
 	size := setup.LogSize{Settings: settings, Cluster: cluster.Cluster}
-	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LogSize: size.Get, Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
-		dependency.APIServer: cluster.Server.Host()}})()
-	log.Info("kubecdc exporter", "version", cli.Version, "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
+	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LogSize: size.Get,
+		Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
+			dependency.APIServer: cluster.Server.Host()}})()
+	log.Info("kubecdc exporter", "version", cli.Version, "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from",
+		cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
 	watch.title(cluster.Cluster, strings.TrimPrefix(where, "sqlite:"), watch.url)
 	defer context.AfterFunc(ctx, func() {
@@ -216,7 +221,8 @@ func exportOnce(ctx context.Context, settings *config.Config, planned plan.Confi
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, planned, plan.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: spools, State: watch.Exporter,
+	err = export.Run(ctx, planned, plan.Parts{Server: cluster.Server, Store: store, Sink: sink, Spools: spools,
+		State:  watch.Exporter,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	switch {
 	case err != nil:

@@ -38,8 +38,9 @@ the command asks it to forget them.
 
 // NewForget returns the command exporter forget, which removes streams that are no longer selected from the checkpoint.
 func NewForget() *cobra.Command {
-	c := cli.WithSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
-		Long: forgetHelp}, cli.OfRequests)
+	c := cli.WithSettings(&cobra.Command{Use: "forget [STREAM...] [flags]",
+		Short: "Forget streams that are not selected any more",
+		Long:  forgetHelp}, cli.OfRequests)
 	var o cli.Objects
 	o.Flags(c, "")
 	noWait := addNoWait(c)

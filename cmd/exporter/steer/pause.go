@@ -47,7 +47,8 @@ func NewResume() *cobra.Command {
 
 // newStreamSignal returns a command that sends a signal to each selected stream.
 func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Command {
-	c := cli.WithSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, cli.OfRequests)
+	c := cli.WithSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams},
+		cli.OfRequests)
 	var o cli.Objects
 	o.Flags(c, "")
 	noWait := addNoWait(c)
@@ -60,7 +61,8 @@ func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Co
 				}
 			}
 			if len(requests) == 0 {
-				return fault.Usagef("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)
+				return fault.Usagef("stream %q has ended, since it is not selected any more: select it again first",
+					found[0].Stream)
 			}
 			return a.Ask(c.Context(), requests, !*noWait)
 		})

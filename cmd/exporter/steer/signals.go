@@ -43,9 +43,14 @@ func NewSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort requests to running exporters", Long: signalsHelp,
 		Args: cli.UnknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var out cli.Output
-	list := cli.OnCheckpoints(cli.WithOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: listSignalsHelp,
-		Args: cli.Args(0, 0)}, &out), func(ctx context.Context, p *cli.Checkpoints, _ []string) error { return listSignals(ctx, p, &out) })
-	abort := cli.WithSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: abortSignalHelp, Args: cli.Args(1, 1),
+	list := cli.OnCheckpoints(cli.WithOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers",
+		Long: listSignalsHelp,
+		Args: cli.Args(0, 0)}, &out), func(ctx context.Context, p *cli.Checkpoints,
+		_ []string) error {
+		return listSignals(ctx, p, &out)
+	})
+	abort := cli.WithSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: abortSignalHelp,
+		Args: cli.Args(1, 1),
 		RunE: abortSignal}, cli.OfRequests)
 	parent.AddCommand(list, abort)
 	return parent

@@ -29,7 +29,8 @@ func Grow(known, wanted string) (schema string, grown bool, err error) {
 	}
 	old, now := into.Root(), from.Root().ExpandReferences()
 	if old.Type != "record" || old.Name != now.Name || old.Namespace != now.Namespace {
-		return "", false, fmt.Errorf("it is of %s %s.%s, and not of record %s.%s", old.Type, old.Namespace, old.Name, now.Namespace, now.Name)
+		return "", false, fmt.Errorf("it is of %s %s.%s, and not of record %s.%s", old.Type, old.Namespace, old.Name,
+			now.Namespace, now.Name)
 	}
 	g := grower{names: map[string]bool{}, known: map[string]*avro.SchemaNode{}}
 	g.see(old)

@@ -153,14 +153,16 @@ func Answered(err error) bool { return statusOf(err)/100 == 4 }
 func (e *Error) hint() string {
 	switch status := statusOf(e.Err); {
 	case status == http.StatusConflict, status == http.StatusUnprocessableEntity:
-		return "the schemas of kubecdc only grow, which BACKWARD, FORWARD and FULL allow: delete the subject if its versions are somebody " +
+		return "the schemas of kubecdc only grow, which BACKWARD, FORWARD and FULL allow: delete the subject if its versions " +
+			"are somebody " +
 			"else's, or use another KUBECDC_KAFKA_TOPIC_PREFIX"
 	case status == http.StatusUnauthorized:
 		return "check KUBECDC_SCHEMA_REGISTRY_USERNAME and its password"
 	case status == http.StatusForbidden:
 		return "grant the user to read and write the subjects PREFIX.*"
 	case status == http.StatusNotFound:
-		return "check the path in KUBECDC_SCHEMA_REGISTRY_URL (Apicurio: /apis/ccompat/v7), and whether the registry has lost its schemas"
+		return "check the path in KUBECDC_SCHEMA_REGISTRY_URL (Apicurio: /apis/ccompat/v7), and whether the registry has lost " +
+			"its schemas"
 	case status != 0:
 		return "look into the registry's log"
 	}

@@ -46,7 +46,8 @@ func missing(c *settings.Config, readOnly bool, code kafka.Error) string {
 	case kafka.ClusterAuthorizationFailed: // only brokers before 2.8 demand it (KIP-679)
 		return "grant IdempotentWrite on the cluster: " + command(c, "--cluster", "IdempotentWrite")
 	case kafka.TopicAuthorizationFailed:
-		return fmt.Sprintf("grant %s on the topics %s.*; exporter check names what is missing: %s", join(topics, ", "), c.TopicPrefix,
+		return fmt.Sprintf("grant %s on the topics %s.*; exporter check names what is missing: %s", join(topics, ", "),
+			c.TopicPrefix,
 			grant(c, "--topic", c.TopicPrefix+".", topics...))
 	case kafka.TransactionalIDAuthorizationFailed:
 		return fmt.Sprintf("grant Write on the transactional ids %s-*: %s", c.TopicPrefix,

@@ -242,7 +242,8 @@ func (c *checking) write(ctx context.Context) error {
 		denied, ok := errors.AsType[producer.DeniedTopics](err)
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
-			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",
+			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant "+
+				"Write on them:\n%s",
 				c.cfg.TransactionalPrefix(), grant(c.cfg, "--transactional-id", c.cfg.TransactionalPrefix(), toWrite)))
 			return nil
 		case !ok:
@@ -270,16 +271,19 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 		return nil
 	}
 	if _, err := c.client.Sizes(ctx, c.cfg.TopicPrefix+"."); errors.Is(err, kafka.ClusterAuthorizationFailed) {
-		c.warnings = append(c.warnings, "exporter status will not have the log's size, for which Describe on the cluster is needed:\n"+
+		c.warnings = append(c.warnings, "exporter status will not have the log's size, for which Describe on the cluster is "+
+			"needed:\n"+
 			command(c.cfg, "--cluster", toDescribe))
 	}
-	configs, unread, err := c.client.TopicConfigs(ctx, names(c.existing), MaxMessageBytes, "min.insync.replicas", CleanupPolicy, compressionType,
+	configs, unread, err := c.client.TopicConfigs(ctx, names(c.existing), MaxMessageBytes, "min.insync.replicas", CleanupPolicy,
+		compressionType,
 		RetentionTime, RetentionBytes, timestampType, oldest, newest)
 	if err != nil {
 		return c.client.NewError("read the settings of topics", err)
 	}
 	if len(unread) > 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default for max.message.bytes is assumed, and smaller record batches are sent after one that a broker refuses",
+		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default for "+
+			"max.message.bytes is assumed, and smaller record batches are sent after one that a broker refuses",
 			list(unread)))
 	}
 	for _, t := range c.existing {
@@ -304,24 +308,29 @@ func (c *checking) suits(t existingTopic, has map[string]string, resources int) 
 		least += resources << 10 // a batch record has the positions of all streams, and the offsets of its records
 	}
 	if limit, err := strconv.Atoi(has[MaxMessageBytes]); err == nil && limit < least {
-		wrong("max.message.bytes is %d, and a record may need %d: raise it%s", limit, least, mend(fmt.Sprintf("%s=%d", MaxMessageBytes, settings.DefaultLimit)))
+		wrong("max.message.bytes is %d, and a record may need %d: raise it%s", limit, least,
+			mend(fmt.Sprintf("%s=%d", MaxMessageBytes, settings.DefaultLimit)))
 	}
 	if insync, err := strconv.Atoi(has["min.insync.replicas"]); err == nil && insync > t.replicas {
-		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: add replicas, or lower it%s", insync, t.replicas,
+		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: add replicas, or lower it%s", insync,
+			t.replicas,
 			mend(fmt.Sprintf("min.insync.replicas=%d", t.replicas)))
 	}
 	if err := c.topics.expires(t.name, c.topics.plan(t.name), has); err != nil {
 		c.wrong = append(c.wrong, err)
 	}
 	for _, limit := range []string{oldest, newest} {
-		if ms, err := strconv.ParseInt(has[limit], 10, 64); err == nil && ms < time.Hour.Milliseconds() && has[timestampType] != "LogAppendTime" {
-			wrong("%s is %d, so it refuses records that had to wait, or come from another clock: let it take the broker's time%s", limit, ms,
+		if ms, err := strconv.ParseInt(has[limit], 10, 64); err == nil && ms < time.Hour.Milliseconds() &&
+			has[timestampType] != "LogAppendTime" {
+			wrong("%s is %d, so it refuses records that had to wait, or come from another clock: let it take the broker's time%s",
+				limit, ms,
 				mend(timestampType+"=LogAppendTime"))
 		}
 	}
 	used := strings.Replace(cmp.Or(c.cfg.Compression, "snappy"), "none", "uncompressed", 1)
 	if was := has[compressionType]; was != "" && was != "producer" && was != used {
-		c.warnings = append(c.warnings, fmt.Sprintf("topic %s: compression.type is %s, and KUBECDC_KAFKA_COMPRESSION is %s, so the broker compresses "+
+		c.warnings = append(c.warnings, fmt.Sprintf("topic %s: compression.type is %s, and KUBECDC_KAFKA_COMPRESSION is %s, so "+
+			"the broker compresses "+
 			"each batch again%s", t.name, was, cmp.Or(c.cfg.Compression, "snappy"), mend("compression.type=producer")))
 	}
 }
@@ -336,7 +345,8 @@ func (c *checking) missingRights() (errs []error) {
 		{"read, which each start needs,", []right{toRead}}, {"write to", []right{toWrite}},
 	} {
 		if topics := c.denied[r.need[0]]; len(topics) > 0 {
-			errs = append(errs, fmt.Errorf("%s %s: not allowed: grant %s on topics %s.*:\n%s", r.op, list(topics), join(r.need, ", "),
+			errs = append(errs, fmt.Errorf("%s %s: not allowed: grant %s on topics %s.*:\n%s", r.op, list(topics),
+				join(r.need, ", "),
 				c.cfg.TopicPrefix, grant(c.cfg, "--topic", c.cfg.TopicPrefix+".", r.need...)))
 		}
 	}

@@ -30,7 +30,8 @@ func (t *Topics) collides(ctx context.Context, name string) error {
 	if longer == "" {
 		return nil
 	}
-	return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("there is a log of the topic prefix %s: %w", longer, cluster.ErrCollides),
+	return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("there is a log of the topic prefix %s: %w", longer,
+		cluster.ErrCollides),
 		Hint: "set KUBECDC_KAFKA_TOPIC_PREFIX to a prefix that no other one begins with"}
 }
 

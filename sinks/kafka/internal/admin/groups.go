@@ -61,7 +61,8 @@ func (e *GroupBusyError) Error() string {
 	if len(e.Members) > 0 {
 		members += ": " + strings.Join(e.Members, ", ")
 	}
-	return fmt.Sprintf("consumer group %s has %s; stop them first: their own commits would replace the new offsets", e.Group, members)
+	return fmt.Sprintf("consumer group %s has %s; stop them first: their own commits would replace the new offsets", e.Group,
+		members)
 }
 
 // CommitGroup commits offsets for a consumer group. It returns *GroupBusyError while the group has members.
@@ -74,7 +75,8 @@ func (a *Admin) CommitGroup(ctx context.Context, name string, offsets change.Off
 		return &GroupBusyError{name, members}
 	}
 	err = a.client.CommitGroupOffsets(ctx, name, offsets)
-	if errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.RebalanceInProgress) || errors.Is(err, kafka.IllegalGeneration) {
+	if errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.RebalanceInProgress) ||
+		errors.Is(err, kafka.IllegalGeneration) {
 		return &GroupBusyError{Group: name}
 	}
 	return a.denied(name, err)

@@ -53,7 +53,8 @@ func dataTopic(history time.Duration) topicPlan {
 // compacted, since every batch record counts. It retains records as long as data topics retain every change, and for at least a
 // week. An owner that starts after an outage reads them.
 func controlTopic(history time.Duration) topicPlan {
-	return topicPlan{1, map[string]string{CleanupPolicy: "delete", RetentionTime: millis(max(history, settings.Week)), RetentionBytes: "-1"}}
+	return topicPlan{1, map[string]string{CleanupPolicy: "delete", RetentionTime: millis(max(history, settings.Week)),
+		RetentionBytes: "-1"}}
 }
 
 // historyTopic retains snapshots on demand, or audit records, for the time of the history. It is not compacted. Otherwise it
@@ -125,7 +126,8 @@ func (t *Topics) expires(name string, plan *topicPlan, has map[string]string) er
 		return nil
 	case plan != &t.data && limits[CleanupPolicy] == "compact":
 		d.add = "cleanup.policy=delete"
-		return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("it has cleanup.policy=%s: %w", has[CleanupPolicy], cluster.ErrExpires),
+		return &cluster.Error{Op: "write to " + name,
+			Err:  fmt.Errorf("it has cleanup.policy=%s: %w", has[CleanupPolicy], cluster.ErrExpires),
 			Hint: "each of its records counts, and this command retains them:\n" + d.command(t.cfg.Brokers)}
 	case plan != &t.data, t.cfg.Expiring:
 		return nil
@@ -138,7 +140,8 @@ func (t *Topics) expires(name string, plan *topicPlan, has map[string]string) er
 	if d.has == "" {
 		return nil
 	}
-	return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("it has cleanup.policy=%s with %s: %w", has[CleanupPolicy], d.has, cluster.ErrExpires),
+	return &cluster.Error{Op: "write to " + name, Err: fmt.Errorf("it has cleanup.policy=%s with %s: %w", has[CleanupPolicy],
+		d.has, cluster.ErrExpires),
 		Hint: "this command removes the limits, and " + expiringSetting + "=accept accepts them:\n" + d.command(t.cfg.Brokers)}
 }
 
@@ -163,7 +166,8 @@ func (a *Admin) Retention(ctx context.Context) (differences []string, err error)
 	}
 	for _, name := range names {
 		if d := a.topics.plan(name).differs(name, all[name]); d != nil {
-			differences = append(differences, fmt.Sprintf("topic %s has %s; %s asks for %s. It is left as it is; this command changes it:\n%s",
+			differences = append(differences, fmt.Sprintf("topic %s has %s; %s asks for %s. It is left as it is; this command "+
+				"changes it:\n%s",
 				name, d.has, historySetting, d.asked, d.command(a.cfg.Brokers)))
 		}
 	}

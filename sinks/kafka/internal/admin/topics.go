@@ -128,7 +128,8 @@ func (t *Topics) pin(ctx context.Context, name string, found int, created bool) 
 		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
 	}
 	if use != found {
-		t.cfg.Logger.Warn("partitions were added to a topic: they remain empty, since an object's changes must remain on one partition",
+		t.cfg.Logger.Warn("partitions were added to a topic: they remain empty, since an object's changes must remain on one "+
+			"partition",
 			"topic", name, "partitions", found, "written to", use,
 			"hint", "to use them, start with a new topic prefix and a new checkpoint")
 	}
@@ -250,7 +251,8 @@ func (t *Topics) settings(ctx context.Context, name string, plan *topicPlan) (li
 		return 0, err
 	}
 	if err != nil {
-		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+MaxMessageBytes, "topic", name, "error", err)
+		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+MaxMessageBytes, "topic", name, "error",
+			err)
 		limit = cmp.Or(t.cfg.MaxMessageBytes, settings.DefaultLimit)
 	}
 	if err := t.expires(name, plan, has); err != nil {

@@ -32,8 +32,9 @@ type Options struct {
 	// ReplicationFactor is for new topics. -1 is the broker's default (KIP-464).
 	ReplicationFactor int
 	Logger            *slog.Logger
-	Stuck             func(error)        // gets an error that has lasted for 2 s, then every 5 s, and nil once no request is stuck
-	Hint              func(error) string // returns what the user can do about an error, or ""
+	// gets an error that has lasted for 2 s, then every 5 s, and nil once no request is stuck
+	Stuck func(error)
+	Hint  func(error) string // returns what the user can do about an error, or ""
 }
 
 // Client sends requests. kafka-go's Transport holds the connections and a view of the cluster.

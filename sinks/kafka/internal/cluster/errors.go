@@ -58,8 +58,8 @@ var verdicts = map[kafka.Error]Verdict{
 	kafka.ProducerFenced:       Fenced, // says the coordinator
 	kafka.InvalidProducerEpoch: Fenced, // says a partition's leader, or an older coordinator
 
-	// The broker does not know the producer or its transaction. The transactional id has expired (transactional.id.expiration.ms),
-	// or the broker has lost its state. A new producer is needed.
+	// The broker does not know the producer or its transaction. The transactional id has expired
+	// (transactional.id.expiration.ms), or the broker has lost its state. A new producer is needed.
 	kafka.InvalidTransactionState:  Fail,
 	kafka.InvalidProducerIDMapping: Fail,
 	kafka.UnknownProducerId:        Fail,
@@ -172,7 +172,8 @@ var ofOneTopic = map[kafka.Error]bool{
 	kafka.TopicAuthorizationFailed: true, // a right is missing
 	kafka.InvalidTopic:             true, // its name is not valid
 	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
-	kafka.InvalidConfiguration:     true, // for this error and the next two: the topic can't be created as configured, but other topics may exist
+	// for this error and the next two: the topic can't be created as configured, but other topics may exist
+	kafka.InvalidConfiguration:     true,
 	kafka.InvalidReplicationFactor: true,
 	kafka.InvalidPartitionNumber:   true,
 	kafka.InvalidTimestamp:         true, // message.timestamp.before.max.ms: objects may be older

@@ -83,7 +83,8 @@ func (a *askedConn) takesProtocol2(conn io.ReadWriter, clientID string) error {
 
 // beforeLogin are the requests that a broker answers before a login.
 var beforeLogin = map[protocol.ApiKey]bool{
-	new(apiversions.Request).ApiKey(): true, new(saslhandshake.Request).ApiKey(): true, new(saslauthenticate.Request).ApiKey(): true,
+	new(apiversions.Request).ApiKey(): true, new(saslhandshake.Request).ApiKey(): true,
+	new(saslauthenticate.Request).ApiKey(): true,
 }
 
 // askVersion is a version of the request whose answer has the cluster's id. Every supported broker knows this version.

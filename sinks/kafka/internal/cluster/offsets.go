@@ -21,7 +21,8 @@ func (c *Client) Ends(ctx context.Context, topic string) (map[int]int64, error) 
 	return c.existing(ctx, "find the end of "+topic, topic, Latest, 0)
 }
 
-func (c *Client) existing(ctx context.Context, op, topic string, timestamp int64, isolation int8) (offsets map[int]int64, err error) {
+func (c *Client) existing(ctx context.Context, op, topic string, timestamp int64, isolation int8) (offsets map[int]int64,
+	err error) {
 	err = c.Try(ctx, op, func(ctx context.Context) error {
 		if offsets, err = c.offsets(ctx, topic, timestamp, isolation); NoTopic(err) {
 			offsets, err = nil, nil

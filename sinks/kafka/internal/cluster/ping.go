@@ -28,7 +28,8 @@ func (c *Client) PingAll(ctx context.Context) error {
 	if err != nil {
 		c.refresh()
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) {
 		_, err = c.RoundTrip(ctx, &askAll{clientID: c.ClientID})
 	}
 	return err

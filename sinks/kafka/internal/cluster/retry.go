@@ -18,9 +18,9 @@ const (
 	reportEvery = 5 * time.Second // interval of later warnings
 	maxBackoff  = time.Second
 	// patience is for errors that either pass soon or persist. A new topic is not known to every broker at once. A topic that is
-	// missing for longer was deleted. An unknown error comes from a broker that is stopping, or that has a fault.
-	// It counts from the first such error, since a loaded broker may take long for that. It ends after some attempts, since a process
-	// may stand still.
+	// missing for longer was deleted. An unknown error comes from a broker that is stopping, or that has a fault. It counts from
+	// the first such error, since a loaded broker may take long for that. It ends after some attempts, since a process may stand
+	// still.
 	patience      = 3 * time.Second
 	leastAttempts = 8
 )

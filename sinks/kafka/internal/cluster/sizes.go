@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Sizes returns how many bytes the leaders of each topic with a prefix have. It asks once. Without the right to describe the cluster the
-// error is kafka.ClusterAuthorizationFailed.
+// Sizes returns how many bytes the leaders of each topic with a prefix have. It asks once. Without the right to describe the
+// cluster the error is kafka.ClusterAuthorizationFailed.
 func (c *Client) Sizes(ctx context.Context, prefix string) (map[string]int64, error) {
 	topics, err := c.Describe(ctx, nil)
 	requests, sizes := map[int32]*kmsg.DescribeLogDirsRequest{}, map[string]int64{}

@@ -21,7 +21,8 @@ func (a BrokerAnswer) ThrottledFor() time.Duration {
 }
 
 // HintQuota is what the user can do about a quota.
-const HintQuota = "raise the quota of this user or client: kafka-configs.sh --describe --entity-type users, and --entity-type clients, list them"
+const HintQuota = "raise the quota of this user or client: kafka-configs.sh --describe --entity-type users, and --entity-type " +
+	"clients, list them"
 
 const throttledEvery = time.Minute // the shortest time between two log lines
 

@@ -84,7 +84,8 @@ func fetchFrom(
 		return nil, err
 	}
 	if a.records == nil && a.throttled > 0 {
-		return nil, fmt.Errorf("%s/%d: no record is sent before a quota allows it: %w", topic, partition, kafka.ThrottlingQuotaExceeded)
+		return nil, fmt.Errorf("%s/%d: no record is sent before a quota allows it: %w", topic, partition,
+			kafka.ThrottlingQuotaExceeded)
 	}
 	if a.records == nil {
 		return nil, fmt.Errorf("the broker does not answer for %s/%d", topic, partition)

@@ -46,7 +46,8 @@ type Range struct {
 	Wanted func(*Record) bool
 	// NoValues leaves values empty, and values of tombstones nil.
 	NoValues bool
-	// Complete, if not nil, gets the times of each record batch that lacks no record. Its records are not unpacked then, and not visited.
+	// Complete, if not nil, gets the times of each record batch that lacks no record. Its records are not unpacked then, and not
+	// visited.
 	Complete func(first, latest time.Time)
 	// Fetched, if not nil, gets each wanted record, whether or not its transaction commits.
 	Fetched func(*Record) error
@@ -95,7 +96,8 @@ const maxHeld = 8 << 20
 // New returns a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: [2]int64{r.First, r.First}, open: map[int64][]*held{},
+	return &Reader{Range: r, client: c, next: r.First, noHoleTo: r.First, hole: [2]int64{r.First, r.First},
+		open:      map[int64][]*held{},
 		fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
@@ -162,7 +164,8 @@ func (s *Reader) readAnswer(a *answer) error {
 		b, after, err := recordbatch.Next(rest)
 		switch {
 		case errors.Is(err, recordbatch.ErrCut) && a.capped && b.Last >= s.next:
-			s.skipTooLarge(&recordbatch.TooLargeError{Offset: b.Base, What: fmt.Sprintf("a record batch above %d bytes", maxAnswer)})
+			s.skipTooLarge(&recordbatch.TooLargeError{Offset: b.Base,
+				What: fmt.Sprintf("a record batch above %d bytes", maxAnswer)})
 			s.next = b.Last + 1
 			return nil
 		case errors.Is(err, recordbatch.ErrCut) && len(rest) < len(a.records.Bytes):

@@ -147,7 +147,8 @@ func (p *Producer) handleAnswers(ctx context.Context, r request) error {
 		switch {
 		case err == nil && q.answer.offset < q.Next:
 			q.Lost = true
-			err = cluster.Final(fmt.Errorf("%s/%d took records at offset %d after those at %d: the topic was deleted and made again, "+
+			err = cluster.Final(fmt.Errorf("%s/%d took records at offset %d after those at %d: the topic was deleted and made "+
+				"again, "+
 				"or the broker has lost records", q.Topic.Name, q.Index, q.answer.offset, q.Next-1))
 		case err == nil:
 			q.pending.Release()
@@ -157,7 +158,8 @@ func (p *Producer) handleAnswers(ctx context.Context, r request) error {
 		case cluster.Judge(err) == cluster.TooLarge:
 			err = p.makeSmaller(ctx, q, err)
 		default:
-			q.Doubt = q.sequence > 0 && (errors.Is(err, kafka.OutOfOrderSequenceNumber) || errors.Is(err, kafka.UnknownProducerId))
+			q.Doubt = q.sequence > 0 && (errors.Is(err, kafka.OutOfOrderSequenceNumber) ||
+				errors.Is(err, kafka.UnknownProducerId))
 			err = fmt.Errorf("%s/%d: %w", q.Topic.Name, q.Index, cluster.WithText(err, q.answer.text))
 			if p.Source == nil {
 				break

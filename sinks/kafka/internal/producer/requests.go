@@ -23,7 +23,8 @@ const (
 )
 
 func (p *Producer) exchange(ctx context.Context, req kmsg.Request, to int32) (kmsg.Response, error) {
-	m, err := p.client.RoundTrip(ctx, &cluster.BrokerRequest{Request: req, To: to, ClientID: p.client.ClientID, Transactional: p.lacking == ""})
+	m, err := p.client.RoundTrip(ctx, &cluster.BrokerRequest{Request: req, To: to, ClientID: p.client.ClientID,
+		Transactional: p.lacking == ""})
 	if err != nil {
 		return nil, err
 	}

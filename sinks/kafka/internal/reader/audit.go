@@ -51,14 +51,16 @@ func (r *Reader) audits(ctx context.Context, q audit.Query, visit func(*audit.Re
 	return r.auditsFrom(ctx, q, firsts, ends, visit)
 }
 
-func (r *Reader) auditsFrom(ctx context.Context, q audit.Query, firsts, ends map[int]int64, visit func(*audit.Record) error) error {
+func (r *Reader) auditsFrom(ctx context.Context, q audit.Query, firsts, ends map[int]int64,
+	visit func(*audit.Record) error) error {
 	for p, end := range ends {
 		first, known := firsts[p]
 		if !known || first < 0 {
 			continue
 		}
 		seen := map[audit.ID]bool{}
-		reader := consumer.New(r.Client, consumer.Range{Topic: change.AuditTopic(r.Envelope.Prefix), Partition: int32(p), First: first,
+		reader := consumer.New(r.Client, consumer.Range{Topic: change.AuditTopic(r.Envelope.Prefix), Partition: int32(p),
+			First: first,
 			Wanted: func(f *consumer.Record) bool {
 				id, ok := AuditID(r.Log, f)
 				ok = ok && !seen[id] && mayBeOf(q.Name, f.Key)
@@ -106,7 +108,8 @@ func decodeAudit(f *consumer.Record) (*audit.Record, error) {
 }
 
 func selects(q *audit.Query, r *audit.Record) bool {
-	return (len(q.Resources) == 0 || slices.Contains(q.Resources, r.Resource)) && (q.Namespace == "" || q.Namespace == r.Namespace) &&
+	return (len(q.Resources) == 0 || slices.Contains(q.Resources, r.Resource)) &&
+		(q.Namespace == "" || q.Namespace == r.Namespace) &&
 		(q.Name == "" || r.Name == "" || q.Name == r.Name) && !r.Received.Before(q.Since)
 }
 
@@ -121,7 +124,8 @@ func (r *Reader) auditCoverage(ctx context.Context) (audit.Coverage, error) {
 		r.audited = audited{starts: starts, next: maps.Clone(starts)}
 	}
 	for p, end := range ends {
-		reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: r.audited.next[p], NoValues: true,
+		reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(p), First: r.audited.next[p],
+			NoValues: true,
 			Wanted: func(f *consumer.Record) bool {
 				if id, ok := AuditID(r.Log, f); ok {
 					r.audited.Add(id)

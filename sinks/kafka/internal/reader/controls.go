@@ -75,7 +75,8 @@ func (r *Reader) controlReader(partition int, first int64, visit func(logread.Co
 }
 
 // Controls implements sinks.Reader. It visits no spans, since the topic has none.
-func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool, visit func(*change.Control) error) error {
+func (r *Reader) Controls(ctx context.Context, since time.Time, _ func(*sinks.Span) bool,
+	visit func(*change.Control) error) error {
 	from, err := r.since(ctx, since)
 	if err != nil {
 		return err

@@ -61,7 +61,8 @@ func (r *Reader) Beginning(ctx context.Context) (*sinks.Beginning, error) {
 }
 
 // Lived implements sinks.Copier. A slot without a batch record is cut by offsets.
-func (r *Reader) Lived(ctx context.Context, b *sinks.Beginning, progress func(read, total int64), visit func(*sinks.Logged) error) error {
+func (r *Reader) Lived(ctx context.Context, b *sinks.Beginning, progress func(read, total int64),
+	visit func(*sinks.Logged) error) error {
 	before := func(l *sinks.Logged) bool {
 		cut := sinks.Cut{Batches: b.Batches[l.Cluster], Offsets: b.After.Offsets}
 		return cut.Has(l)
@@ -189,7 +190,8 @@ func (c *copier) beforePending(next map[int]int64) {
 	}
 }
 
-// flush reads the changes of the collected batches, and visits them with the cut after them. next are its offsets in the control topic.
+// flush reads the changes of the collected batches, and visits them with the cut after them. next are its offsets in the control
+// topic.
 func (c *copier) flush(ctx context.Context, next map[int]int64) error {
 	err := c.read(ctx, c.batches)
 	if errors.Is(err, consumer.ErrGone) {

@@ -22,10 +22,12 @@ func (r *Reader) CutAt(ctx context.Context, logged time.Time) (cut sinks.Cut, er
 	return sinks.Cut{Batches: places[r.Envelope.Cluster], Offsets: offsets}, err
 }
 
-// cutsAt finds the first control record after the time, and reads from a little before it to the end. It returns the batches by cluster.
+// cutsAt finds the first control record after the time, and reads from a little before it to the end. It returns the batches by
+// cluster.
 func (r *Reader) cutsAt(ctx context.Context, logged time.Time) (map[string]sinks.Place, change.Offsets, error) {
-	f := &cutFinder{places: map[string]sinks.Place{r.Envelope.Cluster: {}}, logged: logged, passed: map[sinks.SlotID]bool{}, first: change.Offsets{},
-		last: change.Offsets{}}
+	f := &cutFinder{places: map[string]sinks.Place{r.Envelope.Cluster: {}}, logged: logged, passed: map[sinks.SlotID]bool{},
+		first: change.Offsets{},
+		last:  change.Offsets{}}
 	stable, err := r.stableEnds(ctx)
 	if err != nil {
 		return f.places, nil, err
@@ -52,7 +54,8 @@ func (r *Reader) cutsAt(ctx context.Context, logged time.Time) (map[string]sinks
 			return f.places, nil, err
 		}
 		if first > 0 && first == starts[p] && f.oldest.After(logged) && !logged.IsZero() {
-			return f.places, nil, fmt.Errorf("the first control record is of %s: %w", f.oldest.UTC().Format(time.RFC3339), sinks.ErrNotRetained)
+			return f.places, nil, fmt.Errorf("the first control record is of %s: %w", f.oldest.UTC().Format(time.RFC3339),
+				sinks.ErrNotRetained)
 		}
 	}
 	offsets := f.offsets(stable)
@@ -79,12 +82,13 @@ func (r *Reader) stableEnds(ctx context.Context) (change.Offsets, error) {
 
 // cutFinder collects the control records around a cut.
 type cutFinder struct {
-	places      map[string]sinks.Place // by cluster
-	logged      time.Time              // zero: the cut is at the end
-	oldest      time.Time              // when the first batch of the partition was logged
-	next        map[int]int64          // in each partition of the control topic, the offset before which there is no later batch record
-	passed      map[sinks.SlotID]bool  // slots with a batch after the cut
-	first, last change.Offsets         // in each partition, the first offset after the cut, and the last before it
+	places map[string]sinks.Place // by cluster
+	logged time.Time              // zero: the cut is at the end
+	oldest time.Time              // when the first batch of the partition was logged
+	// in each partition of the control topic, the offset before which there is no later batch record
+	next        map[int]int64
+	passed      map[sinks.SlotID]bool // slots with a batch after the cut
+	first, last change.Offsets        // in each partition, the first offset after the cut, and the last before it
 }
 
 func (f *cutFinder) see(c logread.Control) error {

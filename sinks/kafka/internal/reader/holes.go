@@ -101,8 +101,10 @@ type Numbers struct {
 	control *consumer.Reader
 }
 
-// Search searches on in the control topic until a time. It returns how far it came, or nil at the topic's end if it searches again.
-func (r *Reader) Search(ctx context.Context, slot int, partition int32, n *Numbers, again bool, until time.Time) (*Numbers, *sinks.Hole, error) {
+// Search searches on in the control topic until a time. It returns how far it came, or nil at the topic's end if it searches
+// again.
+func (r *Reader) Search(ctx context.Context, slot int, partition int32, n *Numbers, again bool, until time.Time) (*Numbers,
+	*sinks.Hole, error) {
 	ends, err := r.Client.StableEnds(ctx, r.ControlTopic())
 	if err != nil {
 		return n, nil, err
@@ -157,7 +159,8 @@ type slotBatches struct {
 	holes     []*numberHole
 }
 
-// numberHole is a hole between two batch records, with the records after it that may explain it. A batch's positions follow these.
+// numberHole is a hole between two batch records, with the records after it that may explain it. A batch's positions follow
+// these.
 type numberHole struct {
 	*sinks.Hole
 	records []*change.Control // about gaps, and about streams that begin
@@ -191,7 +194,8 @@ func (f *slotHoles) number(c logread.Control) {
 
 // learn adds what a control record says of streams.
 func (f *slotHoles) learn(c logread.Control) {
-	explains := c.Type == change.ControlSnapshotBegin || c.Gap != nil && (c.Gap.Lost() || c.Gap.ID == sinks.HoleID(c.Stream, c.Gap.From))
+	explains := c.Type == change.ControlSnapshotBegin || c.Gap != nil &&
+		(c.Gap.Lost() || c.Gap.ID == sinks.HoleID(c.Stream, c.Gap.From))
 	if c.Type == change.ControlSnapshotBegin {
 		f.versions[c.Stream] += "" // it is known from now on
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // removed compares where the partitions of topics begin with the starts in control records. Every slot that has written to a
-// topic accounts for the topic's starts, once it has recorded the losses of its streams. It returns what was removed, by cluster and
-// resource.
+// topic accounts for the topic's starts, once it has recorded the losses of its streams. It returns what was removed, by cluster
+// and resource.
 func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[string]string, error) {
 	begins := map[string]map[int]int64{}
 	for _, topic := range topics {
@@ -38,7 +38,8 @@ func (r *Reader) removed(ctx context.Context, topics []string) (map[string]map[s
 		for topic, starts := range begins {
 			for _, p := range slices.Backward(slices.Sorted(maps.Keys(starts))) {
 				if starts[p] > accounted(slots, slot.Cluster, topic, p) {
-					removed[slot.Cluster][r.idsOf([]string{topic})[0]] = sinks.Unrecorded("records before offset %d of partition %d of %s were removed", starts[p], p, topic)
+					removed[slot.Cluster][r.idsOf([]string{topic})[0]] = sinks.Unrecorded("records before offset %d of "+
+						"partition %d of %s were removed", starts[p], p, topic)
 				}
 			}
 		}
@@ -57,8 +58,8 @@ func accounted(slots map[sinks.SlotID]map[string]map[int]int64, cluster, topic s
 	return start
 }
 
-// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that it accounts for. A slot of
-// the reader's own cluster is always among them.
+// startsBySlot returns for each slot, and each topic that it has written to, the starts of the partitions that it accounts for. A
+// slot of the reader's own cluster is always among them.
 func (r *Reader) startsBySlot(ctx context.Context) (map[sinks.SlotID]map[string]map[int]int64, error) {
 	slots := map[sinks.SlotID]map[string]map[int]int64{{Cluster: r.Envelope.Cluster}: nil}
 	return slots, r.controls(ctx, nil, func(c logread.Control) error {

@@ -85,7 +85,8 @@ func (r *Reader) retainedSince(ctx context.Context, topic string) (since time.Ti
 
 // completeSince returns since when the partitions have no holes, among the records after a time. Only holes show that, since the
 // settings may have been different when the topic was compacted.
-func (r *Reader) completeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time, err error) {
+func (r *Reader) completeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time,
+	err error) {
 	from := starts
 	if !after.IsZero() {
 		if from, err = r.begins(ctx, topic, starts, ends, after); err != nil {
@@ -155,7 +156,8 @@ func (r *Reader) begins(ctx context.Context, topic string, starts, ends map[int]
 // lacks reports whether a partition has no record at an offset any more.
 func (r *Reader) lacks(ctx context.Context, topic string, partition int, offset int64) (bool, error) {
 	none := func(*consumer.Record) bool { return false }
-	reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true, Wanted: none})
+	reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true,
+		Wanted: none})
 	err := reader.ReadTo(ctx, offset)
 	_, next := reader.Hole()
 	return next > offset, err
@@ -173,7 +175,8 @@ func (r *Reader) lastHole(ctx context.Context, s logread.Span) (hole logread.Spa
 		}
 		newest = later(newest, latest)
 	}
-	reader = consumer.New(r.Client, consumer.Range{Topic: s.Topic, Partition: s.Partition, First: s.First, NoValues: true, Complete: see,
+	reader = consumer.New(r.Client, consumer.Range{Topic: s.Topic, Partition: s.Partition, First: s.First, NoValues: true,
+		Complete: see,
 		Wanted: func(f *consumer.Record) bool {
 			see(f.Time, f.Time)
 			return false
@@ -190,7 +193,8 @@ func (r *Reader) lastHole(ctx context.Context, s logread.Span) (hole logread.Spa
 func (r *Reader) settings(ctx context.Context, topic string) (map[string]string, error) {
 	var settings map[string]string
 	err := r.Client.Try(ctx, "read the configuration of "+topic, func(ctx context.Context) error {
-		all, unread, err := r.Client.TopicConfigs(ctx, []string{topic}, admin.CleanupPolicy, admin.RetentionTime, admin.CompactionLag)
+		all, unread, err := r.Client.TopicConfigs(ctx, []string{topic}, admin.CleanupPolicy, admin.RetentionTime,
+			admin.CompactionLag)
 		settings = all[topic]
 		if len(unread) > 0 {
 			settings = r.created

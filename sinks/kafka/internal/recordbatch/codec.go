@@ -60,7 +60,8 @@ func (z zstdCodec) appendTo(dst, src []byte) ([]byte, error) { return z.enc.Enco
 // assembly. It takes a quarter of the time of kafka-go's codec with blocks of 32 KiB, and the result is a fifth shorter.
 type snappyCodec struct{}
 
-var xerialHeader = []byte{130, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1} // name, version, oldest compatible version
+// name, version, oldest compatible version
+var xerialHeader = []byte{130, 'S', 'N', 'A', 'P', 'P', 'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1}
 
 func (snappyCodec) bits() int16 { return int16(compress.Snappy) }
 

@@ -52,10 +52,11 @@ func (b *Batch) Transactional() bool { return b.attributes&transactionalBit != 0
 // Control reports whether the batch is the marker that ends a transaction.
 func (b *Batch) Control() bool { return b.attributes&controlBit != 0 }
 
-// Times returns the time of the first record and the latest one. ok is false if compaction has removed some record, or has put in place of
-// the first time when tombstones may be removed (KIP-534).
+// Times returns the time of the first record and the latest one. ok is false if compaction has removed some record, or has put in
+// place of the first time when tombstones may be removed (KIP-534).
 func (b *Batch) Times() (first, latest time.Time, ok bool) {
-	return time.UnixMilli(b.firstTime), time.UnixMilli(b.maxTime), int64(b.count) == b.Last-b.Base+1 && b.attributes&deleteHorizonBit == 0
+	return time.UnixMilli(b.firstTime), time.UnixMilli(b.maxTime), int64(b.count) == b.Last-b.Base+1 &&
+		b.attributes&deleteHorizonBit == 0
 }
 
 // Next removes the first batch from a record set. With ErrCut the batch has its offsets if its header is complete.
@@ -68,8 +69,9 @@ func Next(set []byte) (b Batch, rest []byte, err error) {
 		return b, nil, fmt.Errorf("%w: message format %d, of a Kafka before 0.11", ErrMalformed, magic)
 	}
 	b = Batch{Base: int64(be.Uint64(field(atBaseOffset))), attributes: int16(be.Uint16(field(atAttributes))),
-		firstTime: int64(be.Uint64(field(atFirstTimestamp))), maxTime: int64(be.Uint64(field(atMaxTimestamp))), ProducerID: int64(be.Uint64(field(atProducerID))),
-		count: int(int32(be.Uint32(field(atCount))))}
+		firstTime: int64(be.Uint64(field(atFirstTimestamp))), maxTime: int64(be.Uint64(field(atMaxTimestamp))),
+		ProducerID: int64(be.Uint64(field(atProducerID))),
+		count:      int(int32(be.Uint32(field(atCount))))}
 	b.Last = b.Base + int64(int32(be.Uint32(field(atLastOffsetDelta))))
 	end := atLeaderEpoch - SizePrefix + int(be.Uint32(field(atLength)))
 	switch {

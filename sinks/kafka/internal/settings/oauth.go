@@ -73,7 +73,8 @@ func (o OAuth) tokens() *tokens {
 		defer client.CloseIdleConnections()
 		token, err := grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
 		if err != nil {
-			return "", time.Time{}, &TokenError{fmt.Errorf("fetch a token from %s (KUBECDC_KAFKA_OAUTH_TOKEN_URL) as client %s: %w", o.TokenURL, o.ClientID, err)}
+			return "", time.Time{}, &TokenError{fmt.Errorf("fetch a token from %s (KUBECDC_KAFKA_OAUTH_TOKEN_URL) as "+
+				"client %s: %w", o.TokenURL, o.ClientID, err)}
 		}
 		return token.AccessToken, token.Expiry, nil
 	}}
@@ -100,7 +101,8 @@ func mskTokens(region string) *tokens {
 	return &tokens{fetch: func(ctx context.Context) (string, time.Time, error) {
 		token, expiry, err := signer.GenerateAuthToken(ctx, region)
 		if err != nil {
-			return "", time.Time{}, &TokenError{fmt.Errorf("sign a token for MSK in %s with AWS' default credentials: %w", region, err)}
+			return "", time.Time{}, &TokenError{fmt.Errorf("sign a token for MSK in %s with AWS' default credentials: %w", region,
+				err)}
 		}
 		return token, time.UnixMilli(expiry), nil
 	}}
@@ -113,7 +115,8 @@ func (e *TokenError) Unwrap() error { return e.error }
 
 // tokens caches a token until a fifth of its life is left, like Kafka's own client (sasl.login.refresh.window.factor).
 type tokens struct {
-	fetch func(context.Context) (token string, expiry time.Time, err error) // an expiry of zero means that each login needs a fetch
+	// an expiry of zero means that each login needs a fetch
+	fetch func(context.Context) (token string, expiry time.Time, err error)
 
 	mu      sync.Mutex
 	token   string

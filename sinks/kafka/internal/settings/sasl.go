@@ -37,7 +37,8 @@ func (s SASL) mechanism(password string) (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return scram.Mechanism(scram.SHA512, s.Username, password)
 	}
-	return nil, fmt.Errorf("mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM", s.Mechanism)
+	return nil, fmt.Errorf("mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM",
+		s.Mechanism)
 }
 
 // passwordFile is a mechanism that reads the password at each login.

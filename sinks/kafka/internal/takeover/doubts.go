@@ -60,7 +60,8 @@ func (d *Doubts) addOwn(c logread.Control, known change.Offsets) {
 	for topic, ends := range c.Ends() {
 		for p, next := range ends {
 			where := place{c.Slot, p, topic}
-			if isCertain := d.all[where].lost && d.all[where].next == next; next == known[topic][p] && !isCertain { // the last of several counts
+			// the last of several counts
+			if isCertain := d.all[where].lost && d.all[where].next == next; next == known[topic][p] && !isCertain {
 				d.all[where] = doubt{next: next, record: written{c.Epoch, c.Batch}}
 			}
 		}

@@ -38,8 +38,10 @@ type streamState struct {
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *Slot) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
-	h := &history{log: l, streams: map[change.StreamID]streamState{}, lost: map[change.StreamID]*change.Gap{}, owners: logread.Owners{},
-		last: map[int]logread.Control{}, ranges: change.Offsets{}, starts: change.Offsets{}, spread: map[string]int{}, isComplete: true, logged: time.Now()}
+	h := &history{log: l, streams: map[change.StreamID]streamState{}, lost: map[change.StreamID]*change.Gap{},
+		owners: logread.Owners{},
+		last:   map[int]logread.Control{}, ranges: change.Offsets{}, starts: change.Offsets{}, spread: map[string]int{},
+		isComplete: true, logged: time.Now()}
 	starts, err := l.Client.Starts(ctx, l.ControlTopic())
 	if err != nil {
 		return nil, err

@@ -131,8 +131,9 @@ func (r *tailReader) visit(
 		return cmp.Or(r.log.addMissing(ctx, c), gone("batch %d has %d changes, %d of them", c.Batch, c.Changes, c.Changes-found))
 	}
 	return visit(&sinks.Recovered{
-		Offsets: c.Ends().Merge(logread.StartsAsOffsets(c.Starts)).Merge(change.Offsets{r.log.ControlTopic(): {int(c.Partition): c.Offset + 1}}),
-		Batch:   change.Batch{Slot: c.Slot, Epoch: c.Epoch, Seq: c.Batch, Positions: c.Positions, Changes: changes}})
+		Offsets: c.Ends().Merge(logread.StartsAsOffsets(c.Starts)).
+			Merge(change.Offsets{r.log.ControlTopic(): {int(c.Partition): c.Offset + 1}}),
+		Batch: change.Batch{Slot: c.Slot, Epoch: c.Epoch, Seq: c.Batch, Positions: c.Positions, Changes: changes}})
 }
 
 // exists checks each topic once. The error is ErrGone for a deleted topic.

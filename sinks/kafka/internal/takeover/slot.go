@@ -73,13 +73,14 @@ func (l *Slot) Opened(log interface {
 	sinks.Log
 	sinks.Content
 }) *sinks.Opened {
-	found := &sinks.Opened{Log: log, Content: log, Lost: l.loss, Tail: func(ctx context.Context, visit func(*sinks.Recovered) error) error {
-		err := l.readTail(ctx, visit)
-		if errors.Is(err, consumer.ErrGone) {
-			return withTail(err, l.loss)
-		}
-		return err
-	}}
+	found := &sinks.Opened{Log: log, Content: log, Lost: l.loss,
+		Tail: func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+			err := l.readTail(ctx, visit)
+			if errors.Is(err, consumer.ErrGone) {
+				return withTail(err, l.loss)
+			}
+			return err
+		}}
 	if l.after != nil {
 		found.Passed = l.after.reader.Records()
 		if l.after.lost == nil {

@@ -45,7 +45,8 @@ func (s *starts) compare(topic string, known map[int]int64, starts, lost map[int
 		if start <= was {
 			continue
 		}
-		s.moved[topic] = fmt.Sprintf("records were removed from %s: partition %d begins at offset %d, and began at %d", topic, p, start, was)
+		s.moved[topic] = fmt.Sprintf("records were removed from %s: partition %d begins at offset %d, and began at %d", topic, p,
+			start, was)
 		if _, isLost := lost[p]; !isLost {
 			lost[p] = known[p]
 		}
@@ -97,7 +98,8 @@ func (l *Slot) CompareStarts(ctx context.Context, b *change.Batch) error {
 		}
 		for p, start := range starts {
 			if start > seen[p] {
-				return cluster.Final(fmt.Errorf("%s/%d begins at offset %d, and began at %d: %w", topic, p, start, seen[p], errRemoved))
+				return cluster.Final(fmt.Errorf("%s/%d begins at offset %d, and began at %d: %w", topic, p, start, seen[p],
+					errRemoved))
 			}
 		}
 		l.starts.add(topic, starts)

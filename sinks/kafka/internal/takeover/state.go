@@ -112,7 +112,8 @@ func (f *stateFold) find(ctx context.Context, p *sinks.State) error {
 		}
 		for partition, end := range ends {
 			f.counts[topic] = logread.NewPartitioning(len(ends))
-			f.parts = append(f.parts, logread.Span{Topic: topic, Partition: int32(partition), First: starts[partition], Next: end})
+			f.parts = append(f.parts, logread.Span{Topic: topic, Partition: int32(partition), First: starts[partition],
+				Next: end})
 			p.Records += end - starts[partition]
 			p.Offsets.Merge(change.Offsets{topic: {partition: end}})
 		}

@@ -68,7 +68,8 @@ func (l *Slot) controls(partition int32, first int64, visit func(logread.Control
 func (l *Slot) see(f *consumer.Record, c logread.Control) error {
 	if c.Control == nil {
 		if f.Headers[change.HeaderType] != "" && f.Headers[change.HeaderSlot] == strconv.Itoa(l.slot) {
-			l.seen.damaged = fmt.Sprintf(" (the record at offset %d, of batch %s, is damaged)", f.Offset, f.Headers[change.HeaderBatch])
+			l.seen.damaged = fmt.Sprintf(" (the record at offset %d, of batch %s, is damaged)", f.Offset,
+				f.Headers[change.HeaderBatch])
 		}
 		return nil
 	}
