@@ -69,7 +69,7 @@ func (w *writtenLog) batch(minute int, controls []change.Control, changes ...cha
 	for i := range controls {
 		controls[i].TimeMs = moment.UnixMilli()
 	}
-	w.copied = append(w.copied, sinks.Copied{Logged: moment, Batch: change.Batch{Epoch: 1, Seq: uint64(len(w.copied) + 1), Changes: changes, Controls: controls,
+	w.copied = append(w.copied, sinks.Copied{Cluster: "c", Logged: moment, Batch: change.Batch{Epoch: 1, Seq: uint64(len(w.copied) + 1), Changes: changes, Controls: controls,
 		Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(minute)), Time: moment},
 			{Stream: deployments.ID(), ResourceVersion: change.VersionOf(uint64(minute)), Time: moment}}}})
 }

@@ -140,7 +140,12 @@ func TestLeasesThatMayNotBeListedAreReportedOnce(t *testing.T) {
 		startStream(t, g.config(), s, options, l, &quietObserver{})
 		gateways, logs = append(gateways, g), append(logs, l)
 	}
-	for round := range 2 {
+	warnings := func() int {
+		log.mu.Lock()
+		defer log.mu.Unlock()
+		return strings.Count(log.text.String(), "since Leases may not be listed: grant what exporter rbac prints")
+	}
+	for round, after := 0, 0; round < 20 && after < 2; round++ { // in a round, unless one stream is done before the next begins
 		for i, l := range logs {
 			l.awaitStarted(t)
 			gateways[i].hold()
@@ -153,8 +158,11 @@ func TestLeasesThatMayNotBeListedAreReportedOnce(t *testing.T) {
 		for _, l := range logs {
 			l.awaitPosition(t, made.ResourceVersion)
 		}
+		if warnings() > 0 {
+			after++
+		}
 	}
-	if n := strings.Count(log.text.String(), "since Leases may not be listed: grant what exporter rbac prints"); n != 1 {
+	if n := warnings(); n != 1 {
 		t.Errorf("the warning comes %d times in\n%s", n, log.text.String())
 	}
 }
