@@ -67,7 +67,8 @@ func TestSlowAGapOfLargeObjectsFitsIntoThePod(t *testing.T) {
 		gap := all[gaps]
 		gaps++
 		t.Logf("first list %d MB, recovery %d MB, gap %+v", first>>20, peak>>20, gap)
-		if gap.Complete == compacted || gap.Recovered < 130 || peak > 128<<20 { // each object has changed once, so its state is its change
+		// Each object has changed once, so its state is its change. The program itself takes 34 MB, and MCP 4 of these.
+		if gap.Complete == compacted || gap.Recovered < 130 || peak > 132<<20 {
 			t.Errorf("recovered %+v with %d MB", gap, peak>>20)
 		}
 	}
