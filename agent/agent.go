@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	authorization "k8s.io/api/authorization/v1"
 
@@ -85,10 +86,11 @@ type Complete struct {
 // log answers one client.
 type log struct {
 	sinks.Reader
-	now     func() time.Time
-	may     func(web.Asked) error // or nil for everything
-	allowed []string              // with may: what the client may read in the place that it asks about
-	denied  []string              // the other resources
+	now       func() time.Time
+	may       func(web.Asked) error // or nil for everything
+	namespace string                // with may: the place that the client asks about
+	allowed   []string              // with may: what the client may read there
+	denied    []string              // the other resources
 }
 
 // Resources returns the resources that the client may read. So no answer has anything of others, such as the owner of an object.
@@ -97,6 +99,18 @@ func (l *log) Resources(ctx context.Context) ([]string, error) {
 		return l.allowed, nil
 	}
 	return l.Reader.Resources(ctx)
+}
+
+// Changes visits no changes outside of the namespace that was reviewed. So a right to all of a namespace shows no deletion of a Node
+// that owned something there.
+func (l *log) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	if wanted := q.Wanted; l.namespace != "" {
+		q.Wanted = func(c *sinks.Logged) bool {
+			isOwn := c.Namespace == "" && c.Name == l.namespace && change.ResourceOf(c.Stream.ID()).ID() == "namespaces"
+			return (c.Namespace == l.namespace || isOwn) && (wanted == nil || wanted(c))
+		}
+	}
+	return l.Reader.Changes(ctx, q, visit)
 }
 
 // in returns the log as the client may read it in a place, and the objects of that place.
@@ -119,7 +133,7 @@ func (l *log) in(ctx context.Context, p *Place) (own *log, found sinks.Objects, 
 	if l.may == nil {
 		return l, found, nil
 	}
-	own = &log{Reader: l.Reader, now: l.now, may: l.may}
+	own = &log{Reader: l.Reader, now: l.now, may: l.may, namespace: p.Namespace}
 	for _, id := range known {
 		switch err := l.may(right(id, p)); {
 		case err == nil:
@@ -151,12 +165,12 @@ func right(id string, p *Place) web.Asked {
 	return web.Asked{ResourceAttributes: a}
 }
 
-// lacksOf returns what the log lacks of what happened until a time, and what the client may not see.
-func (l *log) lacksOf(coverage []timeline.Coverage, until time.Time) (all []string) {
-	if len(l.denied) > 0 {
-		all = append(all, "you may not read "+strings.Join(l.denied, ", ")+" there")
+// hidden returns what an answer lacks since the client may not read it.
+func (l *log) hidden() []string {
+	if len(l.denied) == 0 {
+		return nil
 	}
-	return append(all, lacksOf(coverage, until)...)
+	return []string{"you may not read " + strings.Join(l.denied, ", ") + " there"}
 }
 
 // moment reads a moment. An agent does not know this machine's zone.
@@ -237,6 +251,31 @@ func (c *Complete) because() string {
 	text := strings.Join(c.Lacks[:min(len(c.Lacks), most)], "; ")
 	if n := len(c.Lacks) - most; n > 0 {
 		text += fmt.Sprintf("; and %d more reasons", n)
+	}
+	return text
+}
+
+// finding is what the conclusions of an answer are about.
+type finding struct {
+	thing, place string // the things that are counted, and their place
+	unknown      string // is said of an empty answer that is not complete
+	none         string // is said of an empty answer that the log proves
+	more         string // is said of an answer that is not complete
+}
+
+// conclude says what an answer has found, or that this is not known.
+func conclude[T any](all *page[T], c *Complete, f finding) string {
+	lacks := len(c.Lacks) > 0
+	if all.seen == 0 && lacks {
+		return "It is not known whether " + f.unknown + ", because: " + c.because()
+	}
+	if all.seen == 0 {
+		return f.none
+	}
+	text := fmt.Sprintf("%s %s; these are %d to %d", english.Plural(all.seen, f.thing, ""), f.place, all.skip+1,
+		all.skip+len(all.entries))
+	if lacks {
+		text += ". " + f.more + ", because: " + c.because()
 	}
 	return text
 }

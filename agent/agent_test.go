@@ -24,7 +24,8 @@ import (
 var (
 	began = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	pods  = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
-	// A Deployment owns web-02.
+	// A Deployment owns web-02, and a Node owns web-03.
+	nodes       = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 	deployments = change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")
 )
 
@@ -50,12 +51,18 @@ func (w *writtenLog) pod(minute int, op change.Op, name, image string) change.Ch
 	if name == "web-02" {
 		owner = `"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":"plan","uid":"plan","controller":true}],`
 	}
+	if name == "web-03" {
+		owner = `"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n1","uid":"n1","controller":true}],`
+	}
 	return w.change(pods, minute, op, name, owner, image)
 }
 
 func (w *writtenLog) change(stream *change.Stream, minute int, op change.Op, name, owner, image string) change.Change {
 	c := change.Change{Stream: stream, Op: op, Namespace: "shop", Name: name, UID: name, ResourceVersion: change.VersionOf(uint64(minute)),
 		Time: began.Add(time.Duration(minute) * time.Minute), Before: w.last[name]}
+	if stream == nodes {
+		c.Namespace = ""
+	}
 	if delete(w.last, name); op != change.Delete {
 		c.After = fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"name":%q,"namespace":"shop","uid":%q,%s"resourceVersion":"%d","managedFields":[]},`+
 			`"spec":{"image":%q}}`, stream.Resource.Kind, stream.Resource.APIVersion(), name, name, owner, minute, image)
@@ -71,7 +78,8 @@ func (w *writtenLog) batch(minute int, controls []change.Control, changes ...cha
 	}
 	w.copied = append(w.copied, sinks.Copied{Cluster: "c", Logged: moment, Batch: change.Batch{Epoch: 1, Seq: uint64(len(w.copied) + 1), Changes: changes, Controls: controls,
 		Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(minute)), Time: moment},
-			{Stream: deployments.ID(), ResourceVersion: change.VersionOf(uint64(minute)), Time: moment}}}})
+			{Stream: deployments.ID(), ResourceVersion: change.VersionOf(uint64(minute)), Time: moment},
+			{Stream: nodes.ID(), ResourceVersion: change.VersionOf(uint64(minute)), Time: moment}}}})
 }
 
 // newLog returns a log with 20 Pods. One is updated, one deleted with its owner, and a gap of ten minutes is not recovered.
@@ -81,9 +89,10 @@ func newLog(t *testing.T) *sqlite.Reader {
 	for i := range 20 {
 		first = append(first, w.pod(1, change.Read, fmt.Sprintf("web-%02d", i), "a:1"))
 	}
-	first = append(first, w.change(deployments, 1, change.Read, "plan", "", ""))
+	first = append(first, w.change(deployments, 1, change.Read, "plan", "", ""), w.change(nodes, 1, change.Read, "n1", "", ""))
 	w.batch(1, []change.Control{change.SnapshotBeginControl(pods.ID(), ""), change.SnapshotEndControl(pods.ID(), "1", 20),
-		change.SnapshotBeginControl(deployments.ID(), ""), change.SnapshotEndControl(deployments.ID(), "1", 1)}, first...)
+		change.SnapshotBeginControl(deployments.ID(), ""), change.SnapshotEndControl(deployments.ID(), "1", 1),
+		change.SnapshotBeginControl(nodes.ID(), ""), change.SnapshotEndControl(nodes.ID(), "1", 1)}, first...)
 	for minute := 2; minute <= 60; minute++ {
 		switch {
 		case minute == 10:
@@ -92,6 +101,10 @@ func newLog(t *testing.T) *sqlite.Reader {
 			w.batch(20, nil, w.change(deployments, 20, change.Delete, "plan", "", ""))
 		case minute == 21:
 			w.batch(21, nil, w.pod(21, change.Delete, "web-02", ""))
+		case minute == 23:
+			w.batch(23, nil, w.change(nodes, 23, change.Delete, "n1", "", ""))
+		case minute == 24:
+			w.batch(24, nil, w.pod(24, change.Delete, "web-03", ""))
 		case minute == 35:
 			w.batch(35, []change.Control{change.GapControl(pods.ID(), "35", change.Gap{ID: "g", From: "25", To: "35", Reason: "the server has compacted it"}, "")})
 		case minute < 25 || minute > 35:
@@ -155,7 +168,7 @@ func TestNothingIsSaidOnlyWhereItIsProven(t *testing.T) {
 		{"state_at", `{}`, "error: types are missing", "", ""},
 		{"difference", `{"from":"2026-06-01T12:05:00Z","to":"2026-06-01T12:22:00Z"}`, "3 objects differing", `"op":"deleted"`, ""},
 		{"difference", `{"from":"2026-06-01T12:11:00Z","to":"2026-06-01T12:18:00Z"}`, "Nothing differs", `"lacks":[]`, ""},
-		{"coverage", `{}`, "The log has 2 streams. Something is lacking in 1", "compacted", ""},
+		{"coverage", `{}`, "The log has 3 streams. Something is lacking in 1", "compacted", ""},
 	} {
 		structured, text := call(t, s, test.tool, test.arguments)
 		if !strings.HasPrefix(text, test.text) && !strings.Contains(text, test.text) || !strings.Contains(structured, test.has) || test.lacks != "" && strings.Contains(structured, test.lacks) {
@@ -195,15 +208,15 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// rights lets alice read Pods of the namespace shop, and admin all.
+// rights lets alice read Pods of the namespace shop, carol all there, as a Role with * does, and admin all.
 type rights struct{}
 
 func (rights) Allow(_ context.Context, token string, asked web.Asked) error {
 	a := asked.ResourceAttributes
 	switch {
-	case token != "alice" && token != "admin" && token != "bob":
+	case token != "alice" && token != "admin" && token != "bob" && token != "carol":
 		return web.ErrUnknownToken
-	case token == "admin" || a == nil || token == "alice" && a.Resource == "pods" && a.Namespace == "shop":
+	case token == "admin" || a == nil || token == "carol" && a.Namespace == "shop" || token == "alice" && a.Resource == "pods" && a.Namespace == "shop":
 		return nil
 	}
 	return web.ErrNotAllowed
@@ -225,12 +238,17 @@ func TestRights(t *testing.T) {
 	for _, test := range []struct{ token, tool, arguments, has, lacks string }{
 		{"admin", "what_changed", deleted + "}", `"resource":"deployments.apps"`, "may not"},
 		{"admin", "object_history", `{"types":["pods"],"name":"web-02","namespace":"shop"}`, "with its owner Deployment", "may not"},
-		{"alice", "what_changed", deleted + "}", "you may not read deployments.apps there", `"resource":"deployments.apps"`},
+		{"alice", "what_changed", deleted + "}", "you may not read deployments.apps, nodes there", `"resource":"deployments.apps"`},
 		{"alice", "object_history", `{"types":["pods"],"name":"web-02","namespace":"shop"}`, `"op":"deleted"`, "with its owner"},
 		{"alice", "what_changed", deleted + `,"types":["deploy"]}`, "error: you may not read deployments.apps", "12:20"},
 		{"alice", "state_at", `{"types":["pods"],"at":"2026-06-01T12:24:00Z"}`, "error: you may not read pods", "web-"},
 		{"alice", "difference", `{"from":"2026-06-01T12:05:00Z","to":"2026-06-01T12:24:00Z","namespace":"shop"}`, "you may not read deployments.apps", `"resource":"deployments.apps"`},
 		{"alice", "coverage", `{"namespace":"shop"}`, `"resource":"pods"`, `"resource":"deployments.apps"`},
+		{"admin", "object_history", `{"types":["pods"],"name":"web-03"}`, "with its owner Node", "may not"},
+		{"carol", "object_history", `{"types":["pods"],"name":"web-03","namespace":"shop"}`, `"op":"deleted"`, "with its owner"},
+		{"carol", "object_history", `{"types":["pods"],"name":"web-02","namespace":"shop"}`, "with its owner Deployment", "may not"},
+		{"carol", "what_changed", deleted + "}", `"resource":"deployments.apps"`, "nodes"},
+		{"carol", "state_at", `{"types":["nodes"],"namespace":"shop","at":"2026-06-01T12:15:00Z"}`, "There was none", "n1"},
 		{"bob", "coverage", `{"namespace":"shop"}`, "error: you may read nothing there", "compacted"},
 	} {
 		c := must[*mcp.ClientSession](t)(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "v0"}, nil).Connect(t.Context(),

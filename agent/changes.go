@@ -109,7 +109,7 @@ func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user strin
 		return nil, err
 	}
 	if len(a.coverage) > 0 { // else there is no stream, which missing says
-		a.missing = a.lacksOf(a.coverage, a.Until)
+		a.missing = append(a.hidden(), lacksOf(a.coverage, a.Until)...)
 	}
 	a.late = timeline.LateAmong(a.coverage)
 	if a.requests, err = who.ReadRequests(ctx, a, &a.objects, timeline.HappenedSince(a.coverage, a.From)); err != nil {
@@ -217,19 +217,9 @@ func (a *asked) answer(all *page[Change], what string) *Changes {
 	if a.user != "" {
 		what += " that " + a.user + " did or may have done"
 	}
-	switch lacks := len(out.Complete.Lacks) > 0; {
-	case all.seen == 0 && lacks:
-		out.Conclusion = fmt.Sprintf("It is not known whether there was any change of %s %s, because: %s", what, span,
-			out.Complete.because())
-	case all.seen == 0:
-		out.Conclusion = fmt.Sprintf("There was no change of %s %s: the log has every change", what, span)
-	default:
-		out.Conclusion = fmt.Sprintf("%s about %s %s; these are %d to %d", english.Plural(all.seen, "entry", ""), what, span,
-			all.skip+1, all.skip+len(all.entries))
-		if lacks {
-			out.Conclusion += ". More may have happened, because: " + out.Complete.because()
-		}
-	}
+	out.Conclusion = conclude(all, &out.Complete, finding{"entry", "about " + what + " " + span,
+		"there was any change of " + what + " " + span,
+		"There was no change of " + what + " " + span + ": the log has every change", "More may have happened"})
 	if a.leftOut > 0 {
 		out.Conclusion += ". " + english.Plural(a.leftOut, "change", "") + " of Leases, Events and heartbeats: left out"
 	}
@@ -307,14 +297,7 @@ func texts(lines []difference.Line) (all []string) {
 			text += ": "
 		}
 		for _, p := range l.Parts {
-			switch {
-			case l.Words && p.Sign == '-':
-				text += "[-" + p.Text + "-]"
-			case l.Words && p.Sign == '+':
-				text += "{+" + p.Text + "+}"
-			default:
-				text += p.Text
-			}
+			text += l.Marked(p)
 		}
 		all = append(all, text)
 	}
@@ -339,7 +322,9 @@ func (l *log) objectHistory(ctx context.Context, q *History) (*Changes, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := newPage[Change](&q.Page, &a.cursor)
+	var found []Change
+	var deletions []*who.Deletion
+	deleted := map[int]*who.Deletion{} // by the index in found
 	err = a.each(ctx, func(logged *sinks.Logged, e *query.Event) error {
 		c := eventOf(e)
 		if logged.Op == change.Update && e.Before != nil {
@@ -351,15 +336,25 @@ func (l *log) objectHistory(ctx context.Context, q *History) (*Changes, error) {
 		}
 		if logged.Op == change.Delete {
 			d := who.DeletionOf(logged, e.By)
-			if err := who.Causes(ctx, a, []*who.Deletion{d}); err != nil {
-				return err
-			}
-			c.Cause = d.Cause
+			deletions, deleted[len(found)] = append(deletions, d), d
 		}
-		return all.add(c, (*Change).withoutData)
+		found = append(found, c)
+		return nil
 	})
+	if err == nil { // not while changes are visited, which holds one of the log's connections
+		err = who.Causes(ctx, a, deletions)
+	}
 	if err != nil {
 		return nil, err
+	}
+	all := newPage[Change](&q.Page, &a.cursor)
+	for i, c := range found {
+		if d := deleted[i]; d != nil {
+			c.Cause = d.Cause
+		}
+		if err := all.add(c, (*Change).withoutData); err != nil {
+			return nil, err
+		}
 	}
 	return a.answer(all, q.what()), nil
 }

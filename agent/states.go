@@ -105,22 +105,11 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 		return nil, err
 	}
 	out := &State{At: momentText(state.Moment), Objects: all.entries,
-		Complete: completeOf(state.Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), state.Missing), time.Time{},
+		Complete: completeOf(state.Coverage, slices.Concat(l.hidden(), state.Missing), time.Time{},
 			state.Moment.Happened),
 		Cursor: all.next(cursor{From: state.Moment.Happened})}
-	switch lacks := len(out.Complete.Lacks) > 0; {
-	case all.seen == 0 && lacks:
-		out.Conclusion = fmt.Sprintf("It is not known whether there was any of %s at %s, because: %s", q.what(), out.At,
-			out.Complete.because())
-	case all.seen == 0:
-		out.Conclusion = fmt.Sprintf("There was none of %s at %s", q.what(), out.At)
-	default:
-		out.Conclusion = fmt.Sprintf("%s at %s; these are %d to %d", english.Plural(all.seen, "object", ""), out.At, all.skip+1,
-			all.skip+len(all.entries))
-		if lacks {
-			out.Conclusion += ". There may have been others, or other states, because: " + out.Complete.because()
-		}
-	}
+	out.Conclusion = conclude(all, &out.Complete, finding{"object", "at " + out.At, "there was any of " + q.what() + " at " + out.At,
+		"There was none of " + q.what() + " at " + out.At, "There may have been others, or other states"})
 	return out, nil
 }
 
@@ -216,22 +205,12 @@ func (l *log) difference(ctx context.Context, q *Moments) (*Difference, error) {
 	}
 	first, second := states[0].Moment, states[1].Moment
 	out := &Difference{From: momentText(first), To: momentText(second), Objects: all.entries,
-		Complete: completeOf(states[1].Coverage, slices.Concat(l.lacksOf(nil, time.Time{}), states[0].Missing, states[1].Missing),
+		Complete: completeOf(states[1].Coverage, slices.Concat(l.hidden(), states[0].Missing, states[1].Missing),
 			time.Time{}, second.Happened),
 		Cursor: all.next(cursor{From: first.Happened, Until: second.Happened})}
 	span := fmt.Sprintf("%s between %s and %s", q.what(), out.From, out.To)
-	switch lacks := len(out.Complete.Lacks) > 0; {
-	case all.seen == 0 && lacks:
-		out.Conclusion = fmt.Sprintf("It is not known whether anything differs in %s, because: %s", span, out.Complete.because())
-	case all.seen == 0:
-		out.Conclusion = fmt.Sprintf("Nothing differs in %s. It may have changed, and changed back", span)
-	default:
-		out.Conclusion = fmt.Sprintf("%s differing in %s; these are %d to %d", english.Plural(all.seen, "object", ""), span,
-			all.skip+1, all.skip+len(all.entries))
-		if lacks {
-			out.Conclusion += ". More may differ, because: " + out.Complete.because()
-		}
-	}
+	out.Conclusion = conclude(all, &out.Complete, finding{"object", "differing in " + span, "anything differs in " + span,
+		"Nothing differs in " + span + ". It may have changed, and changed back", "More may differ"})
 	return out, nil
 }
 

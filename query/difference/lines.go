@@ -27,6 +27,17 @@ type Part struct {
 	Text string
 }
 
+// Marked returns the text of a part. Brackets mark words of a text that are gone or new, also in a copy without colours.
+func (l *Line) Marked(p Part) string {
+	switch {
+	case l.Words && p.Sign == '-':
+		return "[-" + p.Text + "-]"
+	case l.Words && p.Sign == '+':
+		return "{+" + p.Text + "+}"
+	}
+	return p.Text
+}
+
 // bookkeeping are the members of metadata that the server changes with every update. They are not part of a question.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation"}
 

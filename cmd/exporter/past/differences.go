@@ -51,20 +51,9 @@ func partsOf(c *screen.Colours, l difference.Line) []screen.Part {
 		if i == 0 {
 			parts = append(parts, screen.Part{Text: " "})
 		}
-		parts = append(parts, part(c, p, l.Words))
+		parts = append(parts, screen.Part{Text: l.Marked(p), Paint: c.Sign(p.Sign)})
 	}
 	return parts
-}
-
-func part(c *screen.Colours, p difference.Part, word bool) screen.Part {
-	switch text := p.Text; {
-	case word && p.Sign == '-':
-		return screen.Part{Text: "[-" + text + "-]", Paint: c.Removed}
-	case word && p.Sign == '+':
-		return screen.Part{Text: "{+" + text + "+}", Paint: c.Added}
-	default:
-		return screen.Part{Text: text, Paint: c.Sign(p.Sign)}
-	}
 }
 
 // withoutPrefix replaces what two texts have in common at the beginning: …/cart:1.0.0 → 2.0.0-rc1.
