@@ -101,8 +101,8 @@ func (l *log) Resources(ctx context.Context) ([]string, error) {
 	return l.Reader.Resources(ctx)
 }
 
-// Changes visits no changes outside of the namespace that was reviewed. So a right to all of a namespace shows no deletion of a Node
-// that owned something there.
+// Changes visits no changes outside of the namespace that was reviewed. So a right to all of a namespace shows no deletion of a
+// Node that owned something there.
 func (l *log) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	if wanted := q.Wanted; l.namespace != "" {
 		q.Wanted = func(c *sinks.Logged) bool {

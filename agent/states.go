@@ -108,7 +108,8 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 		Complete: completeOf(state.Coverage, slices.Concat(l.hidden(), state.Missing), time.Time{},
 			state.Moment.Happened),
 		Cursor: all.next(cursor{From: state.Moment.Happened})}
-	out.Conclusion = conclude(all, &out.Complete, finding{"object", "at " + out.At, "there was any of " + q.what() + " at " + out.At,
+	out.Conclusion = conclude(all, &out.Complete, finding{"object", "at " + out.At, "there was any of " + q.what() + " at " +
+		out.At,
 		"There was none of " + q.what() + " at " + out.At, "There may have been others, or other states"})
 	return out, nil
 }
