@@ -35,19 +35,19 @@ func BenchmarkServe(b *testing.B) {
 }
 
 // now is a log whose reader needs nothing first.
-func now(open func(testing.TB) (sinks.Log, sinks.Reader)) func(*testing.B) (sinks.Log, func() sinks.Reader) {
-	return func(b *testing.B) (sinks.Log, func() sinks.Reader) {
+func now(open func(testing.TB) (sinks.Log, sinks.Reader)) func(*testing.B) (sinks.Log, func(func(int) int) sinks.Reader) {
+	return func(b *testing.B) (sinks.Log, func(func(int) int) sinks.Reader) {
 		log, reader := open(b)
-		return log, func() sinks.Reader { return reader }
+		return log, func(func(int) int) sinks.Reader { return reader }
 	}
 }
 
-func benchmarkServe(b *testing.B, open func(*testing.B) (log sinks.Log, read func() sinks.Reader)) {
+func benchmarkServe(b *testing.B, open func(*testing.B) (log sinks.Log, read func(more func(int) int) sinks.Reader)) {
 	const objects = 10_000
 	log, read := open(b)
 	p := &past{}
 	more := fill(b, log, objects, b.N)
-	reader := read()
+	reader := read(more)
 	p.server = New(reader, nil, slog.New(slog.DiscardHandler))
 	took := func(what, path string) {
 		runtime.GC()
@@ -76,12 +76,13 @@ func benchmarkServe(b *testing.B, open func(*testing.B) (log sinks.Log, read fun
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "history-ms")
 	b.ReportMetric(float64(n), "history")
 	began = time.Now()
+	last := 0
 	for n = 0; time.Since(began) < 5*time.Second; n++ {
-		more(1)
+		last = more(1)
 	}
 	b.ReportMetric(float64(n)/5, "batches/s")
 	began = time.Now()
-	for a := (answer{}); !strings.Contains(string(a.body), fmt.Sprintf(`"resourceVersion":"%d"`, objects+b.N+n)); {
+	for a := (answer{}); !strings.Contains(string(a.body), fmt.Sprintf(`"resourceVersion":"%d"`, last)); {
 		a = p.ours("/api/v1/pods?limit=1", asObjects)
 	}
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "lag-ms")
@@ -96,7 +97,7 @@ func benchmarkServe(b *testing.B, open func(*testing.B) (log sinks.Log, read fun
 			lasts.Add(100)
 		}
 	}()
-	a = p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=7&resourceVersion=%d", objects+b.N+n), asObjects)
+	a = p.ours(fmt.Sprintf("/api/v1/pods?watch=1&timeoutSeconds=7&resourceVersion=%d", last), asObjects)
 	if got := strings.Count(string(a.body), `"type":"MODIFIED"`); got != int(lasts.Load()) {
 		b.Errorf("a watch of %d new changes has %d", lasts.Load(), got)
 	}
@@ -123,12 +124,12 @@ func postgresLog(b testing.TB) (sinks.Log, sinks.Reader) {
 }
 
 // mirrorLog is a log in Kafka, which is read from its mirror. It also measures what the filling of the mirror takes.
-func mirrorLog(b *testing.B) (sinks.Log, func() sinks.Reader) {
+func mirrorLog(b *testing.B) (sinks.Log, func(func(int) int) sinks.Reader) {
 	config := kafka.Config{Brokers: servers.SharedKafka(b).Brokers, TopicPrefix: fmt.Sprint("bench-", b.N), Cluster: cluster, ClusterUID: "u",
 		Partitions: 1, Logger: slog.New(slog.DiscardHandler)}
 	sink := must[*kafka.Sink](b)(kafka.New(config))
 	b.Cleanup(func() { sink.Close() })
-	return opened(b, sink), func() sinks.Reader {
+	return opened(b, sink), func(more func(int) int) sinks.Reader {
 		o := mirror.Options{Path: filepath.Join(b.TempDir(), "log.mirror"), History: sinks.Forever, Logger: slog.New(slog.DiscardHandler)}
 		m := must[*mirror.Mirror](b)(mirror.Open(b.Context(), must[*kafka.Reader](b)(kafka.OpenReader(b.Context(), config)), o))
 		runtime.GC()
@@ -141,6 +142,8 @@ func mirrorLog(b *testing.B) (sinks.Log, func() sinks.Reader) {
 		b.ReportMetric((after["write_bytes:"]-before["write_bytes:"])/1e6, "mirror-written-MB")
 		b.ReportMetric(float64(must[os.FileInfo](b)(os.Stat(o.Path)).Size())/1e6, "mirror-MB")
 		b.ReportMetric(after["VmHWM:"]/1e3, "mirror-peak-MB")
+		more(1) // or the log ends long ago, if the copying took long
+		ok(b, m.Update(b.Context()))
 		go func() { _ = m.Run(b.Context()) }()
 		file := must[*sqlitefile.File](b)(sqlitefile.Share(b.Context(), o.Path))
 		return must[*sqlite.Reader](b)(sqlite.NewReader(b.Context(), file, cluster))
@@ -168,8 +171,9 @@ func opened(b testing.TB, sink sinks.Sink) sinks.Log {
 	return o.Log
 }
 
-// fill writes a log of objects and their updates. It returns a function that writes more updates.
-func fill(b *testing.B, log sinks.Log, objects, updates int) (more func(updates int)) {
+// fill writes a log of objects and their updates. It returns a function that writes more updates, and
+// returns the last version.
+func fill(b *testing.B, log sinks.Log, objects, updates int) (more func(updates int) (version int)) {
 	next, last, version := change.Batch{Epoch: 1}, make([][]byte, objects), 0
 	flush := func() {
 		next.Seq++
@@ -196,11 +200,12 @@ func fill(b *testing.B, log sinks.Log, objects, updates int) (more func(updates 
 	for i := range objects {
 		write(i, change.Create)
 	}
-	more = func(updates int) {
+	more = func(updates int) int {
 		for range updates {
 			write(rand.N(objects), change.Update)
 		}
 		flush()
+		return version
 	}
 	more(updates)
 	return more
