@@ -23,12 +23,12 @@ import (
 
 // sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md explains how to add one.
 var sinkTable = []SinkEntry{
-	{Kind: sqlite.Kind, open: openSQLite, read: readSQLite},
-	{Kind: kafka.Kind, open: openKafka, read: readKafka,
+	{Kind: sqlite.Kind, open: openSQLite, read: readSQLite, clusters: clustersOfFiles},
+	{Kind: kafka.Kind, open: openKafka, read: readKafka, clusters: clustersOfMirror,
 		address: func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
 		place:   func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" },
 		broker:  func(c *config.Config, cluster string) (*kafka.Sink, error) { return kafka.New(KafkaConfig(c, cluster)) }},
-	{Kind: postgres.Kind, open: openPostgres, read: readPostgres,
+	{Kind: postgres.Kind, open: openPostgres, read: readPostgres, clusters: clustersOfPostgres,
 		address: func(c *config.Config) string { return c.Sink.Postgres.String() }, database: postgresDatabase},
 	{Kind: stdout.Kind, open: openStdout},
 }
@@ -39,6 +39,9 @@ type SinkEntry struct {
 	open func(context.Context, *config.Config, *Cluster, SinkHelp) (sinks.Sink, error)
 	// read opens a reader of a cluster's log. It is nil if the sink can't be read back.
 	read func(ctx context.Context, c *config.Config, cluster string) (sinks.ReadCloser, error)
+	// clusters returns the clusters of the log, or of all logs in their default place. Their logs are read with the settings that
+	// it leaves in c. It is nil if the sink can't be read back.
+	clusters func(ctx context.Context, c *config.Config) ([]string, error)
 	// address is the address of its server, and place is the place of the log on it, both without passwords. Both may be nil.
 	address, place func(*config.Config) string
 	// broker makes the sink as a broker of topics and consumer groups. It is nil if the sink has neither.

@@ -5,12 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"kubecdc/change"
+	checkpoint "kubecdc/checkpoint/sqlite"
 	"kubecdc/internal/sqlitefile"
+	"kubecdc/test/checkpointtest"
 	"kubecdc/test/child"
 	"kubecdc/test/servers"
 )
@@ -47,6 +51,67 @@ func TestALogIsNamedByItsFile(t *testing.T) {
 			"KUBECDC_KAFKA_BROKERS=127.0.0.1:1", "KUBECDC_SINK_POSTGRES=postgres://127.0.0.1:1/x", "KUBECDC_CHECKPOINT=postgres://127.0.0.1:1/x")
 		if text, _ := c.CombinedOutput(); !strings.Contains(string(text), want) {
 			t.Errorf("exporter %s: want %q in\n%s", line, want, text)
+		}
+	}
+}
+
+// --cluster with names and patterns asks each cluster. A cluster whose log is old, or has a gap, says so, and one that does not exist is an
+// error. Nothing comes from a cluster that was not asked.
+func TestSeveralClustersAreAsked(t *testing.T) {
+	folder := t.TempDir()
+	file, now := filepath.Join(folder, "all.db"), time.Now().Truncate(time.Second)
+	stream := change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments"}, "", "", "").ID()
+	gap := change.GapControl(stream, "1", change.Gap{Reason: "it was compacted", From: "1", To: "2"}, "")
+	state := filepath.Join(folder, "kubecdc")
+	mustDo(t, os.Mkdir(state, 0o755))
+	for cluster, begins := range map[string]time.Time{"prod-eu": now.Add(-2 * time.Minute), "prod/us": now.Add(-10 * time.Hour), "staging": now.Add(-2 * time.Minute)} {
+		var more []change.Control
+		if cluster == "staging" {
+			more = append(more, gap)
+		}
+		writeScalesOf(t, file, cluster, begins, more...)
+	}
+	for _, cluster := range []string{"a", "b"} {
+		path := filepath.Join(state, cluster+"-sqlite.db")
+		store, err := checkpoint.Open(t.Context(), path)
+		mustDo(t, err)
+		checkpointtest.Bind(t, store, cluster, cluster)
+		store.Close()
+		writeLog(t, path, cluster)
+	}
+	for _, one := range []struct {
+		line      string
+		code      int
+		want, not []string
+	}{
+		{"state deploy --cluster prod?* --log " + file, 0, []string{"# cluster prod-eu\n", "# cluster prod/us\n# the log ends at "}, []string{"staging"}},
+		{"history deploy --op r --cluster st*,prod-eu --log " + file, 0, []string{"# cluster prod-eu\n", "# cluster staging\n", "it was compacted"}, []string{"prod/us"}},
+		{"state deploy/web -n shop --cluster prod* -o json --log " + file, 0, []string{`{"cluster":"prod-eu","`, `{"cluster":"prod/us","`}, []string{"staging"}},
+		{"history deploy/web -n shop --cluster * -o json --log " + file, 0, []string{`{"cluster":"prod-eu","`, `{"cluster":"prod/us","`, `{"cluster":"staging","`}, nil},
+		{"history deploy --since 5m --clock happened --cluster prod* --log " + file, 1, []string{"# cluster prod-eu\n", "exporter: cluster prod/us: the log ends at "}, []string{"cluster prod-eu: "}},
+		{"tail -n 3 --follow=false --cluster prod* --log " + file, 0, []string{"# cluster prod-eu\n", "# cluster prod/us\n"}, []string{"staging"}},
+		{"diff --from=-110s deploy --cluster prod-eu,staging --log " + file, 1, []string{"# cluster prod-eu\n", "# cluster staging\n", "~ deployments.apps"}, []string{"prod/us"}},
+		{"diff --from=-110s deploy --cluster * --log " + file, 2, []string{"~ deployments.apps", "# cluster staging\n", "exporter: cluster prod/us: "}, []string{"exporter: cluster prod-eu"}},
+		{"state deploy --cluster prod*,nine --log " + file, 2, []string{`no log is of "nine": there are logs of prod-eu, prod/us, staging`}, []string{"# cluster"}},
+		{"state deploy --cluster stagin,prod* --log " + file, 2, []string{`no log is of "stagin": did you mean staging? `}, []string{"# cluster"}},
+		{"state deploy --cluster [ --log " + file, 2, []string{"--cluster [: syntax error in pattern: write it as for a shell"}, nil},
+		{"state pods --incomplete --cluster a,b", 0, []string{"# cluster a\n", "# cluster b\n"}, nil},
+		{"state pods --no-mirror --cluster a,b", 2, []string{"--no-mirror reads topics"}, nil},
+		{"state pods --cluster a,b --sink kafka", 1, []string{"which is not there: start exporter serve"}, nil},
+		{"state pods --cluster a,b --sink stdout", 2, []string{"can't be read back"}, nil},
+	} {
+		c := exec.Command(os.Args[0], strings.Fields(one.line)...)
+		c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "XDG_STATE_HOME="+folder, "KUBECDC_KAFKA_BROKERS=127.0.0.1:1")
+		output, _ := c.CombinedOutput()
+		text := string(output)
+		missing := func(want string) bool { return !strings.Contains(text, want) }
+		if c.ProcessState.ExitCode() != one.code || slices.ContainsFunc(one.want, missing) {
+			t.Errorf("exporter %s: %d, want %d and %q, not %q, in\n%s", one.line, c.ProcessState.ExitCode(), one.code, one.want, one.not, text)
+		}
+		for _, not := range one.not {
+			if !missing(not) {
+				t.Errorf("exporter %s has %q:\n%s", one.line, not, text)
+			}
 		}
 	}
 }

@@ -49,11 +49,14 @@ func TestADurationIsMovedToACertainMoment(t *testing.T) {
 func rfc3339(t time.Time) string { return t.Format(time.RFC3339) }
 
 // writeScales writes a log of two minutes, in whose last third a Deployment is scaled twice a second.
-func writeScales(t *testing.T, path string, now time.Time) {
+func writeScales(t *testing.T, path string, now time.Time) { writeScalesOf(t, path, "mine", now) }
+
+// writeScalesOf is writeScales with the cluster's name, and control records that come after the first list.
+func writeScalesOf(t *testing.T, path, cluster string, now time.Time, more ...change.Control) {
 	file, err := sqlitefile.Own(t.Context(), path)
 	mustDo(t, err)
 	defer file.Close()
-	sink, err := sqlite.New(t.Context(), file, sqlite.Config{Cluster: "mine", ClusterUID: "mine"})
+	sink, err := sqlite.New(t.Context(), file, sqlite.Config{Cluster: cluster, ClusterUID: cluster})
 	mustDo(t, err)
 	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
 	mustDo(t, err)
@@ -83,7 +86,8 @@ func writeScales(t *testing.T, path string, now time.Time) {
 		if now = now.Add(500 * time.Millisecond); !now.After(begun.Add(80 * time.Second)) {
 			if now.Nanosecond() == 0 {
 				version++
-				write(version, nil)
+				write(version, more)
+				more = nil
 			}
 			continue
 		}

@@ -38,6 +38,23 @@ func OpenReader(ctx context.Context, c Config) (*Reader, error) {
 	return &Reader{db: db, cluster: c.Cluster}, nil
 }
 
+// Clusters returns the names of the clusters that have a log in the tables. It needs only URL and PasswordFile in the
+// configuration.
+func Clusters(ctx context.Context, c Config) (names []string, err error) {
+	r, err := OpenReader(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var name string
+	err = r.db.Each(ctx, "list the clusters of the log", `select cluster from kubecdc_log.clusters order by cluster`, nil,
+		[]any{&name}, func() error {
+			names = append(names, name)
+			return nil
+		})
+	return names, err
+}
+
 func (r *Reader) Close() error {
 	r.db.Close()
 	return nil

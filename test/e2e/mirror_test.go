@@ -325,6 +325,13 @@ func TestTopicsOfTwoClustersAreServed(t *testing.T) {
 			out, err := Command(t, other.With("XDG_STATE_HOME", home), "state", "configmaps", "-A").CombinedOutput()
 			return err == nil && strings.Contains(string(out), "# from the mirror of the topics"), nil
 		})
+		out, err := Command(t, other.With("XDG_STATE_HOME", home), "state", "configmaps", "-A", "-o", "json", "--cluster", "*").Output()
+		must(t, err)
+		for _, cluster := range []string{"other", w.Env["KUBECDC_CLUSTER"]} {
+			if !strings.Contains(string(out), fmt.Sprintf(`{"cluster":%q,"apiVersion":"v1","kind":"List"`, cluster)) {
+				t.Errorf("the answer lacks cluster %s:\n%.400s", cluster, out)
+			}
+		}
 		if kill(); round < 1 {
 			must(t, exporters["/clusters/other"].Cmd.Process.Kill())
 			exporters["/clusters/other"].Wait(t)

@@ -39,7 +39,7 @@ func fileSettings(ctx context.Context, c *cobra.Command, path string) (*config.C
 	if err != nil {
 		return nil, "", fmt.Errorf("--log: %w", err)
 	}
-	settings, _, err := config.Load(append(os.Environ(), "KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:"+path), c.Flags())
+	settings, _, err := config.Load(inFile(path), c.Flags())
 	if err != nil {
 		return nil, "", err
 	}
@@ -54,4 +54,9 @@ func fileSettings(ctx context.Context, c *cobra.Command, path string) (*config.C
 			strings.Join(names, ", "))
 	}
 	return settings, names[0], nil
+}
+
+// inFile returns the environment in which the log is in a file.
+func inFile(path string) []string {
+	return append(os.Environ(), "KUBECDC_SINK=sqlite", "KUBECDC_CHECKPOINT=sqlite:"+path)
 }

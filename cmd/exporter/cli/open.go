@@ -59,6 +59,9 @@ func MirrorOrLog(ctx context.Context, c *cobra.Command, settings *config.Config,
 
 // ReaderSettings returns the settings and the cluster's name, which it finds in --log's file, or like exporter run.
 func ReaderSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
+	if chosen, ok := ctx.Value(oneOfSeveral{}).(*ClusterLog); ok {
+		return chosen.settings, chosen.Name, nil
+	}
 	if file := c.Flags().Lookup("log"); file != nil && file.Value.String() != "" {
 		return fileSettings(ctx, c, file.Value.String())
 	}

@@ -45,12 +45,10 @@ func NewDiff() *cobra.Command {
 		Short:       "Show what differs between two moments",
 		Long:        diffHelp,
 		Annotations: cli.Compares,
-		RunE: func(c *cobra.Command, args []string) error {
-			if p.from == "" {
-				return fault.Usage("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
-			}
-			return p.explained(p.diff(c.Context(), c, args))
-		},
+		RunE: forEach(func() (question, *pastFlags) {
+			own := *p
+			return own.diff, &own.pastFlags
+		}, new(bool)),
 	}
 	c.Flags().StringVar(&p.from, "from", "", "the first moment")
 	c.Flags().StringVar(&p.to, "to", "now", "the second moment")
@@ -70,6 +68,9 @@ type differing struct {
 }
 
 func (p *differing) diff(ctx context.Context, c *cobra.Command, args []string) error {
+	if p.from == "" {
+		return fault.Usage("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+	}
 	first, err := p.target("--from", p.from)
 	if err != nil {
 		return err

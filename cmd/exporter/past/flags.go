@@ -28,7 +28,8 @@ import (
 // logHelp is the help of all commands that read the log.
 const logHelp = cli.ObjectsHelp + `
 The settings of the exporter locate the log. No API server is needed if KUBECDC_CLUSTER
-or a kubeconfig names the cluster. The log is not changed.`
+or a kubeconfig names the cluster. The log is not changed. history, state, diff and tail
+ask several clusters by --cluster 'prod-*,staging' (docs/log-as-a-tool.md).`
 
 // endForms are the forms of a moment in a question.
 const endForms = moment.Times | moment.Versions | moment.Checkpoints

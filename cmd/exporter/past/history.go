@@ -63,7 +63,10 @@ func NewHistory() *cobra.Command {
 	_ = c.RegisterFlagCompletionFunc("op", cobra.FixedCompletions(allOps, cobra.ShellCompDirectiveNoFileComp))
 	c.Flags().BoolVar(&t.showsStatus, "status", false,
 		"on a terminal show each change, also those of a status and of what an owner controls")
-	c.RunE = func(c *cobra.Command, args []string) error { return t.explained(t.run(c.Context(), c, args)) }
+	c.RunE = forEach(func() (question, *pastFlags) {
+		own := *t
+		return own.run, &own.pastFlags
+	}, &t.follow)
 	return c
 }
 

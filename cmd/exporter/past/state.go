@@ -41,9 +41,12 @@ func NewState() *cobra.Command {
 		Aliases: []string{"get"},
 		Long:    stateHelp,
 		Args:    cli.Args(1, math.MaxInt),
-		RunE: func(c *cobra.Command, args []string) error {
-			return p.explained(p.state(c.Context(), c, moment, full, args))
-		},
+		RunE: forEach(func() (question, *pastFlags) {
+			own := *p
+			return func(ctx context.Context, c *cobra.Command, args []string) error {
+				return own.state(ctx, c, moment, full, args)
+			}, &own
+		}, new(bool)),
 	}
 	c.Flags().StringVar(&moment, "at", "now", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 	c.Flags().BoolVar(&full, "full", false, "complete objects, with status and what the server sets")

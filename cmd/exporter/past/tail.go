@@ -63,7 +63,10 @@ func NewTail() *cobra.Command {
 	c := t.flags(&cobra.Command{Use: "tail " + cli.ObjectsUse + " [flags]", Short: "Show changes as the log gets them",
 		Long: tailHelp},
 		"table", "diff")
-	c.RunE = func(c *cobra.Command, args []string) error { return t.explained(t.run(c.Context(), c, args)) }
+	c.RunE = forEach(func() (question, *pastFlags) {
+		own := *t
+		return own.run, &own.pastFlags
+	}, &t.follow)
 	c.Flags().BoolVar(&t.incomplete, "incomplete", false, "answer although something may be missing")
 	c.Flags().IntVar(&t.last, "lines", 0, "begin with this many of the last changes, as -n 20 does")
 	n := c.Flags().Lookup("namespace")
