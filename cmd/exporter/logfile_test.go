@@ -124,6 +124,7 @@ func TestAnswersNameTheEndOfALog(t *testing.T) {
 		{"history deploy/web -n shop", 0, `^complete since \S+ until \S+, where the log ends`},
 		{"history -n shop", 0, `^complete since \S+ until \S+, where the log ends`},
 		{"history -n shop --since 1m --clock happened", 1, `^exporter: the log ends at \S+, and has nothing since`},
+		{"state deploy --cluster *", 0, `^# cluster mine\nNAMESPACE `},
 		{"state deploy", 0, `^complete since \S+ until \S+, where the log ends`},
 	} {
 		a.line += " --log " + path
