@@ -148,8 +148,8 @@ policy: servers ## what the policy that tells who costs the API server, without 
 lost: servers ## what other programs lose and the exporter does not: docs/comparison.md (ONLY=informer for some, COLLECTOR=otelcol-contrib; the first time builds them: minutes)
 	KUBECDC_TEST_LOST='$(or $(ONLY),.)' KUBECDC_TEST_LOST_COLLECTOR='$(COLLECTOR)' $(GO) test -count=1 -v -timeout 0 ./test/lost
 
-compat: servers ## other people's consumers read the topics: docs/consumers.md (ONLY=flink,kcat for some; the first time installs them)
-	KUBECDC_TEST_COMPAT='$(or $(ONLY),all)' $(GO) test -count=1 -v -timeout 0 -run TestConsumers ./test/compat
+compat: servers ## other people's consumers read the topics: docs/consumers.md (ONLY=flink,kcat or duckdb for some; the first time installs them)
+	KUBECDC_TEST_COMPAT='$(or $(ONLY),all)' $(GO) test -count=1 -v -timeout 0 -run "TestConsumers|TestDuckDB" ./test/compat
 
 lint: ## gofmt, no large files, plain English, and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \

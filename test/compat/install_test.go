@@ -16,7 +16,7 @@ import (
 // files are what consumers run: programs, statements and properties, with the versions of their packages. Programs in Go are read
 // from their folders.
 //
-//go:embed flink python kafkajs console java connect maven
+//go:embed flink python kafkajs console java connect maven duckdb
 var files embed.FS
 
 func read(name string) string {

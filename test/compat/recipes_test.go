@@ -18,6 +18,13 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("docs/consumers.md does not show test/compat/%s as it is", name)
 		}
 	}
+	lake, err := os.ReadFile("../../docs/dashboards.md")
+	must(t, err)
+	for _, name := range []string{"duckdb/postgres.sql", "duckdb/lines.sql", "duckdb/objects.sql"} {
+		if !strings.Contains(string(lake), "\n"+read(name)+"```\n") {
+			t.Errorf("docs/dashboards.md does not show test/compat/%s as it is", name)
+		}
+	}
 	command := "exporter schema pods --as connect --columns " + jdbcColumns + " > pods.properties\n"
 	if !strings.Contains(string(page), command) {
 		t.Errorf("docs/consumers.md lacks the command %s", command)
