@@ -20,7 +20,7 @@ func TestRecipes(t *testing.T) {
 	}
 	lake, err := os.ReadFile("../../docs/dashboards.md")
 	must(t, err)
-	for _, name := range []string{"duckdb/postgres.sql", "duckdb/lines.sql", "duckdb/objects.sql"} {
+	for _, name := range []string{"duckdb/postgres.sql", "duckdb/lines.sql", "duckdb/objects.sql", "duckdb/iceberg.sql", "connect/iceberg.properties"} {
 		if !strings.Contains(string(lake), "\n"+read(name)+"```\n") {
 			t.Errorf("docs/dashboards.md does not show test/compat/%s as it is", name)
 		}
