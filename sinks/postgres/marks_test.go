@@ -19,10 +19,10 @@ func TestMarksAreWhatSomebodyChanged(t *testing.T) {
 	minute := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
 	leases := change.NewStream(change.Resource{Group: "coordination.k8s.io", Version: "v1", Plural: "leases", Kind: "Lease", Namespaced: true}, "", "", "")
 	n := 0
-	of := func(at time.Duration, stream *change.Stream, op change.Op, name, fields, manager, owner string) change.Change {
+	changed := func(after time.Duration, stream *change.Stream, op change.Op, name, fields, manager, owner string) change.Change {
 		n++
 		c := event(stream, op, name, name, fmt.Sprint(n))
-		c.Time = minute.Add(at)
+		c.Time = minute.Add(after)
 		c.Provenance = change.Provenance{Time: c.Time, Source: change.FromManagedFields, Fields: []byte(fields), Managers: []byte(manager)}
 		body := []byte(`{"spec":{"args":["\u0000"]},"metadata":{"name":"x"` + owner + `}}`)
 		if op == change.Delete {
@@ -36,18 +36,18 @@ func TestMarksAreWhatSomebodyChanged(t *testing.T) {
 	write(t, log, &change.Batch{Epoch: 1, Seq: 1, Positions: []change.Position{{Stream: "pods", ResourceVersion: "1", Time: minute}},
 		Controls: []change.Control{{Type: change.ControlWatermark, Stream: "pods", TimeMs: minute.Add(time.Minute).UnixMilli()}},
 		Changes: []change.Change{
-			of(-time.Second, deployments, change.Update, "before", "spec.replicas", "alice", ""),
-			of(0, deployments, change.Read, "listed", "", "", ""),
-			of(0, deployments, change.Update, "web", "spec.replicas", "alice", ""),
-			of(time.Second, deployments, change.Update, "web", "spec.template,status.conditions", "kubectl-edit", ""),
-			of(2*time.Second, deployments, change.Update, "web", "status.replicas", "kube-controller-manager", ""),
-			of(2*time.Second, deployments, change.Update, "web", "metadata.annotations", "kube-controller-manager", ""),
-			of(3*time.Second, pods, change.Create, "web-1-a", "", "kube-controller-manager", owned),
-			of(4*time.Second, pods, change.Create, "web-1-b", "", "kube-controller-manager", owned),
-			of(5*time.Second, leases, change.Create, "l", "", "kubelet", ""),
-			of(61*time.Second, pods, change.Delete, "web-1-a", "", "", owned),
-			of(62*time.Second, pods, change.Delete, "hos'tile\x00", "", "", ""),
-			of(5*time.Minute, deployments, change.Create, "after", "", "alice", ""),
+			changed(-time.Second, deployments, change.Update, "before", "spec.replicas", "alice", ""),
+			changed(0, deployments, change.Read, "listed", "", "", ""),
+			changed(0, deployments, change.Update, "web", "spec.replicas", "alice", ""),
+			changed(time.Second, deployments, change.Update, "web", "spec.template,status.conditions", "kubectl-edit", ""),
+			changed(2*time.Second, deployments, change.Update, "web", "status.replicas", "kube-controller-manager", ""),
+			changed(2*time.Second, deployments, change.Update, "web", "metadata.annotations", "kube-controller-manager", ""),
+			changed(3*time.Second, pods, change.Create, "web-1-a", "", "kube-controller-manager", owned),
+			changed(4*time.Second, pods, change.Create, "web-1-b", "", "kube-controller-manager", owned),
+			changed(5*time.Second, leases, change.Create, "l", "", "kubelet", ""),
+			changed(61*time.Second, pods, change.Delete, "web-1-a", "", "", owned),
+			changed(62*time.Second, pods, change.Delete, "hos'tile\x00", "", "", ""),
+			changed(5*time.Minute, deployments, change.Create, "after", "", "alice", ""),
 		}})
 	write(t, log, &change.Batch{Epoch: 1, Seq: 2, Controls: []change.Control{
 		{Type: change.ControlGap, Stream: "pods", TimeMs: minute.Add(4 * time.Minute).UnixMilli(), Gap: &change.Gap{ID: "g", Reason: "it was compacted"}},

@@ -21,7 +21,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// lake is what DuckDB reads by the statements of docs/dashboards.md, beside the cluster that it is of.
+// lake is what DuckDB reads by the statements of docs/dashboards.md, and the cluster that it is of.
 type lake struct {
 	*e2e.World
 	dir, packages string
