@@ -99,9 +99,9 @@ matrix: servers ## the tests that depend on the API server or on Postgres, on ea
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
 	KUBECDC_TEST_UPGRADE=1 KUBECDC_TEST_UPGRADE_FROM='$(FROM)' $(GO) test -count=1 -v -timeout 20m ./test/upgrade
 
-page: servers browser ## the status page in a real Chromium, which apt installs (as root) if it is missing
+page: servers browser ## the status page and the pages of exporter serve in a real Chromium, which apt installs (as root) if it is missing
 	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_AXE=$(AXE) KUBECDC_TEST_SHOTS='$(SHOTS)' \
-		$(GO) test -count=1 -v -run InABrowser ./test/e2e
+		$(GO) test -count=1 -v -run InABrowser ./test/e2e ./page
 
 screenshots: SHOTS := $(CURDIR)/docs/images
 screenshots: page ## the same, and its pictures in docs/images

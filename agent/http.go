@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	authorization "k8s.io/api/authorization/v1"
 
+	"kubecdc/answer"
 	"kubecdc/internal/web"
 	"kubecdc/sinks"
 )
@@ -23,7 +24,7 @@ func Handler(r sinks.Reader, version string, access web.Access) http.Handler {
 		DisableLocalhostProtection: true}
 	tools := mcp.NewStreamableHTTPHandler(func(request *http.Request) *mcp.Server {
 		may := func(asked web.Asked) error { return web.May(access, request, asked) }
-		return newServer(&log{Reader: r, now: time.Now, may: may}, version, schemas)
+		return newServer(answer.New(r, time.Now, may), version, schemas)
 	}, options)
 	protected := http.NewCrossOriginProtection().Handler(tools)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -62,7 +62,7 @@ func TestForgedRequests(t *testing.T) {
 		"/at/6/api/v1/pods": 200, "/at/00/api/v1/pods": 400, "/at//api/v1/pods": 400, "/at/%00/api/v1/pods": 400, "/at/-x/api/v1/pods": 400, "/at/1000y/api/v1/pods": 400,
 		"/at/0001-01-01T00:00:00Z/api/v1/pods": 410, "/at/0000-01-01T00:00:00Z/api/v1/pods": 410, "/at/9999-12-31T23:59:59Z/api/v1/pods": 400,
 		"/at/99999999999999999999999999999999/api/v1/pods": 200, "/at/checkpoint/0/18446744073709551615/api/v1/pods": 410, "/at/checkpoint/0": 400, "/at/checkpoint/0/1/api/v1/pods": 200,
-		"/at/checkpoint/99999999999999999999/1/api/v1/pods": 400, "/at": 404, "/at/6": 404,
+		"/at/checkpoint/99999999999999999999/1/api/v1/pods": 400, "/at": 404, "/at/6": 200,
 		"/api/v1/namespaces/a%00b/pods": 404, "/api/v1/namespaces/a%FFb/pods": 404, "/api/v1/pods?fieldSelector=metadata.name%3D%00": 404, "/api/v1/namespaces/default/pods/%00": 404,
 		"/api/v1/pods/a": 404, "/api/v1/namespaces/default/nodes": 404, "/api/v1/namespaces/default/nodes/a": 404, "/api/v1/namespaces/default/pods/a": 200,
 		"/api/v1/pods?fieldSelector=metadata.name%3Da%2Cmetadata.name%3Db": 200, `/api/v1/pods?fieldSelector=metadata.name%3Da%5C%2Cb`: 200,

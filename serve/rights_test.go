@@ -107,6 +107,7 @@ func (p *past) rights(t *testing.T) {
 		t.Errorf("who is impersonated: %+v", user)
 	}
 	agentsRights(t, address, authority)
+	pagesRights(t, address, authority)
 	p.open(t)
 }
 
@@ -135,6 +136,41 @@ func agentsRights(t *testing.T, address *url.URL, authority []byte) {
 		answer.Body.Close()
 		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "kube-root-ca") && !strings.Contains(test.arguments, "default") {
 			t.Errorf("%s: %s %.600s", test.arguments, answer.Status, body)
+		}
+	}
+}
+
+// pagesRights asks as a browser does.
+func pagesRights(t *testing.T, address *url.URL, authority []byte) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	for _, test := range []struct {
+		token, query string
+		code         int
+		text         string
+	}{
+		{servers.Reader.Token, "type=cm&namespace=default&since=start", 200, "kube-root-ca"},
+		{servers.Reader.Token, "type=cm&name=kube-root-ca.crt&namespace=default&since=start", 200, "kube-root-ca"},
+		{servers.Reader.Token, "at=now&type=cm&namespace=default", 200, "kube-root-ca"},
+		{servers.Reader.Token, "namespace=default&since=start", 200, "you may not read"},
+		{servers.Reader.Token, "at=now&namespace=default", 200, "configmaps"},
+		{servers.Reader.Token, "", 400, "you may read nothing there"},
+		{servers.Reader.Token, "from=1m&namespace=kube-system", 400, "you may read nothing there"},
+		{servers.Reader.Token, "type=cm", 403, "you may not read configmaps there"},
+		{"wrong", "", 401, "known"},
+	} {
+		r := must[*http.Request](t)(http.NewRequest(http.MethodGet, address.String()+"/?"+test.query, nil))
+		r.SetBasicAuth("anybody", test.token)
+		r.Header.Set("Accept", "text/html")
+		answer := must[*http.Response](t)(client.Do(r))
+		body := string(must[[]byte](t)(io.ReadAll(answer.Body)))
+		answer.Body.Close()
+		mayName := strings.Contains(test.query, "namespace=default")
+		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "kube-root-ca") && !mayName ||
+			strings.Contains(body, "kube-system/") {
+			t.Errorf("%s: %s, want %d and %s: %.3000s", test.query, answer.Status, test.code, test.text, body[strings.Index(body, "<body>")+1:])
 		}
 	}
 }

@@ -81,16 +81,21 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) error {
 		_, err := w.Write([]byte("ok"))
 		return err
 	}
+	if q.isPage(r) {
+		return s.page(w, r, q)
+	}
 	if err := s.may(r, q, q.asked()); err != nil {
 		return err
 	}
 	switch {
+	case q.path == "/":
+		return s.paths(w, r, q)
 	case q.path == "/version":
 		if err := q.refused(r, true); err != nil {
 			return err
 		}
 		return s.version(w)
-	case q.path == "/" || strings.HasPrefix(q.path, "/openapi/v2"):
+	case strings.HasPrefix(q.path, "/openapi/v2"):
 		return notFound("the server of a log has no " + q.path)
 	}
 	c, err := inTurn(r.Context(), s.views, func() (catalog, error) { return s.catalog(r.Context(), q) })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/internal/plain"
+	"kubecdc/internal/web"
 )
 
 // Handler serves the page (/) and its JSON (/status.json). now returns the Status. An open page requests itself every other
@@ -48,20 +49,16 @@ const (
 
 // page answers with the page, or with status 304 if the browser has the same version.
 func (p *pages) page(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", contentPolicy)
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("X-Content-Type-Options", "nosniff")
+	web.PageHeader(w.Header(), css, script)
 	p.answer(w, func() ([]byte, error) {
 		if s := p.latest(); p.html == nil {
 			var b bytes.Buffer
 			if err := s.writePage(&b); err != nil {
 				return nil, err
 			}
-			p.html, p.tag = b.Bytes(), `"`+hash(b.String())+`"`
+			p.html, p.tag = b.Bytes(), `"`+web.Hash(b.String())+`"`
 		}
-		header.Set("ETag", p.tag)
+		w.Header().Set("ETag", p.tag)
 		if r.Header.Get("If-None-Match") == p.tag {
 			w.WriteHeader(http.StatusNotModified)
 			return nil, nil

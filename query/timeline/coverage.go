@@ -54,6 +54,34 @@ type GapTime struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+// Span is a time of which the log tells less than of others.
+type Span struct {
+	GapTime
+	Kind SpanKind
+}
+
+// SpanKind says what a log lacks of a span.
+type SpanKind string
+
+const (
+	SpanMissing SpanKind = "missing" // changes may be missing
+	SpanLate    SpanKind = "late"    // changes were seen late, so their times may be
+	SpanUnread  SpanKind = "unread"  // nobody read the stream, which caught up afterwards
+)
+
+// Spans returns the spans of a stream. It needs the coverage of Covered.
+func (c *Coverage) Spans() (all []Span) {
+	for _, g := range c.Gaps {
+		all = append(all, Span{g, SpanMissing})
+	}
+	for kind, spans := range map[SpanKind][]span{SpanLate: c.lates, SpanUnread: c.unread} {
+		for _, s := range spans {
+			all = append(all, Span{GapTime{From: s.from, To: s.to}, kind})
+		}
+	}
+	return all
+}
+
 func (c *Coverage) lacks(format string, args ...any) {
 	c.Missing = append(c.Missing, string(c.Stream)+": "+fmt.Sprintf(format, args...))
 }

@@ -1,5 +1,5 @@
-// Command browser opens the status page of a running exporter in a headless Chromium, as its readers do, and checks it. It has a
-// module of its own, since nothing else needs a browser's protocol.
+// Command browser opens the status page of a running exporter in a headless Chromium, as its readers do, and checks it. With -still it
+// checks a page that nothing updates. It has a module of its own, since nothing else needs a browser's protocol.
 //
 //	browser -url http://127.0.0.1:8080/ -axe axe.min.js -shots docs/images -await "paused by"
 //
@@ -34,7 +34,9 @@ func main() {
 	flag.StringVar(&c.url, "url", "", "the page")
 	flag.StringVar(&c.axe, "axe", "", "file of axe-core, which judges accessibility")
 	flag.StringVar(&c.shots, "shots", "", "folder to write pictures to; empty: none")
-	flag.StringVar(&c.await, "await", "", "text that an update brings")
+	flag.StringVar(&c.await, "await", "", "text that an update brings, or that a still page has")
+	flag.StringVar(&c.name, "name", "status", "name of the pictures")
+	flag.BoolVar(&c.still, "still", false, "the page has no updates")
 	flag.Parse()
 	if err := c.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "browser:", err)
@@ -44,6 +46,8 @@ func main() {
 
 type check struct {
 	url, axe, shots, await string
+	name                   string
+	still                  bool
 	complaints             []string // the browser's complaints: errors of the script, and what the page's policy forbids
 }
 
@@ -65,11 +69,15 @@ func (c *check) run() error {
 	if err := chromedp.Run(ctx, log.Enable()); err != nil {
 		return fmt.Errorf("start chromium (make page installs it): %w", err)
 	}
-	steps := []struct {
+	type step struct {
 		name string
 		do   func(context.Context) error
-	}{{"pictures", c.pictures}, {"phone", c.phone}, {"dark", c.dark}, {"keyboard", c.keyboard}, {"filter", c.filter},
+	}
+	steps := []step{{"pictures", c.pictures}, {"phone", c.phone}, {"dark", c.dark}, {"keyboard", c.keyboard}, {"filter", c.filter},
 		{"accessible", c.accessible}, {"proxied", c.proxied}, {"live", c.live}, {"without a script", c.noScript}}
+	if c.still {
+		steps = []step{{"pictures", c.pictures}, {"phone", c.phone}, {"dark", c.dark}, {"keyboard", c.tabs}, {"without a script", c.noScript}}
+	}
 	for _, step := range steps {
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -84,7 +92,11 @@ func (c *check) run() error {
 
 // open opens the page in a window, and waits until it is live.
 func (c *check) open(ctx context.Context, width, height int64) error {
-	return chromedp.Run(ctx, chromedp.EmulateViewport(width, height), chromedp.Navigate(c.url), awaitText("#live", "live"))
+	shown := awaitText("#live", "live")
+	if c.still {
+		shown = awaitText("main", c.await)
+	}
+	return chromedp.Run(ctx, chromedp.EmulateViewport(width, height), chromedp.Navigate(c.url), shown)
 }
 
 // awaitText reads the page until the text is there. A read may fail, since a page that is just being opened takes the place of the one
@@ -127,7 +139,7 @@ func (c *check) pictures(ctx context.Context) error {
 	for _, p := range []struct {
 		name          string
 		width, height int64
-	}{{"status-desktop.png", 1200, 800}, {"status-phone.png", 390, 844}} {
+	}{{c.name + "-desktop.png", 1200, 800}, {c.name + "-phone.png", 390, 844}} {
 		var picture []byte
 		if err := c.open(ctx, p.width, p.height); err != nil {
 			return err
@@ -195,6 +207,38 @@ func (c *check) keyboard(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tabs visits all links, fields and folded parts, each once, and opens one by the keyboard.
+func (c *check) tabs(ctx context.Context) error {
+	if err := c.open(ctx, 1280, 900); err != nil {
+		return err
+	}
+	const all = `[...document.querySelectorAll("a[href], input, button, summary")].filter(e => e.checkVisibility())`
+	var want, got int
+	if err := chromedp.Run(ctx, chromedp.Evaluate(all+".length", &want)); err != nil {
+		return err
+	}
+	for range want {
+		const mark = `document.activeElement.dataset ? (document.activeElement.dataset.seen = "1", 0) : (document.activeElement.setAttribute("data-seen", "1"), 0)`
+		if err := chromedp.Run(ctx, chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(mark, nil)); err != nil {
+			return err
+		}
+	}
+	if err := chromedp.Run(ctx, chromedp.Evaluate(all+`.filter(e => e.getAttribute("data-seen")).length`, &got)); err != nil {
+		return err
+	}
+	if got != want {
+		return fmt.Errorf("the tab key goes to %d of %d links, fields and folded parts", got, want)
+	}
+	const opens = `!document.querySelector("summary") || (document.querySelector("summary").focus(), true)`
+	if err := expect(ctx, opens, "no part has the focus"); err != nil {
+		return err
+	}
+	if err := chromedp.Run(ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
+		return err
+	}
+	return expect(ctx, `!document.querySelector("details") || document.querySelector("details").open`, "the first part does not open")
 }
 
 func (c *check) filter(ctx context.Context) error {
@@ -287,7 +331,11 @@ func (c *check) noScript(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, want := range []string{c.await, "Last gap", "complete, ", "secrets"} {
+	wants := []string{c.await, "Last gap", "complete, ", "secrets"}
+	if c.still {
+		wants = wants[:1]
+	}
+	for _, want := range wants {
 		if !strings.Contains(text, want) {
 			return fmt.Errorf("the page lacks %q: %s", want, text)
 		}

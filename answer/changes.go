@@ -1,4 +1,4 @@
-package agent
+package answer
 
 import (
 	"context"
@@ -31,7 +31,8 @@ type Changed struct {
 	Place
 	Span
 	Page
-	By string `json:"by,omitempty" jsonschema:"only what this user did or may have done: alice, system:serviceaccount:shop:web"`
+	By      string `json:"by,omitempty" jsonschema:"only what this user did or may have done: alice, system:serviceaccount:shop:web"`
+	Buckets int    `json:"-"` // into how many equal times the changes are counted
 }
 
 // Changes is what happened, by time.
@@ -45,9 +46,21 @@ type Changes struct {
 	AuthorsUntil string   `json:"authorsUntil,omitempty"`
 	Complete     Complete `json:"complete"`
 	Cursor       string   `json:"cursor,omitempty"`
+
+	Density []Bucket  `json:"-"` // if Buckets were asked for
+	Unknown []Unknown `json:"-"` // what the log lacks of the span, by time
 }
 
-func (a *Changes) summary() string { return a.Conclusion }
+// Bucket counts all changes of a time, also those that other pages have.
+type Bucket struct{ Created, Updated, Deleted, Recovered int }
+
+// Unknown is a time of which the log lacks something.
+type Unknown struct {
+	timeline.Span
+	Stream change.StreamID
+}
+
+func (a *Changes) Summary() string { return a.Conclusion }
 
 // Change is a change, or several that are counted.
 type Change struct {
@@ -73,7 +86,7 @@ func (c *Change) withoutData() {
 
 // asked is a question about changes, with what the log knows of its span.
 type asked struct {
-	*log
+	*Log
 	cursor
 	objects  sinks.Objects
 	user     string
@@ -84,14 +97,15 @@ type asked struct {
 	late     timeline.Late
 	leftOut  int
 	read     int
+	density  []Bucket
 }
 
 // mostChanges bounds what one answer reads.
 const mostChanges = 200_000
 
-func (l *log) ask(ctx context.Context, p *Place, s *Span, page *Page, user string) (a *asked, err error) {
+func (l *Log) ask(ctx context.Context, p *Place, s *Span, page *Page, user string) (a *asked, err error) {
 	a = &asked{user: user, all: len(p.Types) > 0}
-	if a.log, a.objects, err = l.in(ctx, p); err != nil {
+	if a.Log, a.objects, err = l.in(ctx, p); err != nil {
 		return nil, err
 	}
 	from, err := page.begin()
@@ -192,6 +206,7 @@ func (a *asked) each(ctx context.Context, visit func(*sinks.Logged, *query.Event
 		if a.read++; a.read > mostChanges {
 			return fmt.Errorf("there are more than %d changes: ask about a shorter time, a namespace or a type", mostChanges)
 		}
+		a.count(l, happened)
 		e, err := events.Event(l)
 		if err != nil {
 			return err
@@ -205,11 +220,56 @@ func (a *asked) each(ctx context.Context, visit func(*sinks.Logged, *query.Event
 	return err
 }
 
+// count adds a change to its bucket.
+func (a *asked) count(l *sinks.Logged, happened time.Time) {
+	if len(a.density) == 0 || l.Op == change.Read {
+		return
+	}
+	n := len(a.density) * int(happened.Sub(a.From)/time.Millisecond) / max(1, int(a.Until.Sub(a.From)/time.Millisecond))
+	b := &a.density[max(0, min(n, len(a.density)-1))]
+	switch l.Op {
+	case change.Create:
+		b.Created++
+	case change.Delete:
+		b.Deleted++
+	default:
+		b.Updated++
+	}
+	if l.Gap != "" {
+		b.Recovered++
+	}
+}
+
+// unknown returns what the log lacks of the span, by time.
+func (a *asked) unknown() (all []Unknown) {
+	for i := range a.coverage {
+		c := &a.coverage[i]
+		spans := c.Spans()
+		lacks := func(from, to time.Time, why string) {
+			spans = append(spans, timeline.Span{GapTime: timeline.GapTime{From: from, To: to, Reason: why},
+				Kind: timeline.SpanMissing})
+		}
+		if c.SinceTime.After(a.From) {
+			lacks(time.Time{}, c.SinceTime, "the log begins later")
+		}
+		if timeline.IsStale(c.End, a.Until) {
+			lacks(c.End, a.Until, "the log ends earlier")
+		}
+		for _, s := range spans {
+			if s.From.Before(a.Until) && s.To.After(a.From) {
+				all = append(all, Unknown{s, c.Stream})
+			}
+		}
+	}
+	return all
+}
+
 // answer returns the answer to a question.
 func (a *asked) answer(all *page[Change], what string) *Changes {
 	out := &Changes{From: written(a.From), Until: written(a.Until), Changes: all.entries, LeftOut: a.leftOut,
 		AuthorsSince: written(a.requests.Coverage.Since), AuthorsUntil: written(a.requests.Coverage.Last),
-		Complete: completeOf(a.coverage, a.missing, a.From, a.Until), Cursor: all.next(a.cursor)}
+		Complete: completeOf(a.coverage, a.missing, a.From, a.Until), Cursor: all.next(a.cursor),
+		Density: a.density, Unknown: a.unknown()}
 	span := fmt.Sprintf("between %s and %s", out.From, out.Until)
 	if a.From.IsZero() {
 		span = "until " + out.Until
@@ -244,11 +304,13 @@ func (p *Place) what() string {
 	return text
 }
 
-func (l *log) whatChanged(ctx context.Context, q *Changed) (*Changes, error) {
+// WhatChanged answers what happened in a part of the cluster between two times.
+func (l *Log) WhatChanged(ctx context.Context, q *Changed) (*Changes, error) {
 	a, err := l.ask(ctx, &q.Place, &q.Span, &q.Page, q.By)
 	if err != nil {
 		return nil, err
 	}
+	a.density = make([]Bucket, q.Buckets)
 	b := &incident.Builder{User: q.By, Stepwise: q.Name != ""}
 	if err := a.each(ctx, b.Add); err != nil {
 		return nil, err
@@ -311,7 +373,8 @@ type History struct {
 	Page
 }
 
-func (l *log) objectHistory(ctx context.Context, q *History) (*Changes, error) {
+// ObjectHistory answers each change of an object.
+func (l *Log) ObjectHistory(ctx context.Context, q *History) (*Changes, error) {
 	if q.Name == "" {
 		return nil, errors.New("name is missing: a history is of one object")
 	}

@@ -1,4 +1,4 @@
-package agent
+package answer
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type State struct {
 	Cursor     string   `json:"cursor,omitempty"`
 }
 
-func (a *State) summary() string { return a.Conclusion }
+func (a *State) Summary() string { return a.Conclusion }
 
 // Object is an object at a moment.
 type Object struct {
@@ -52,7 +52,7 @@ const momentForms = moment.Times | moment.Versions
 
 // target returns the moment of a question. The present is the last time at which the log has all that is asked for. It remains
 // the same for the next page.
-func (l *log) target(ctx context.Context, field, text string, objects *sinks.Objects) (t timeline.Target, err error) {
+func (l *Log) target(ctx context.Context, field, text string, objects *sinks.Objects) (t timeline.Target, err error) {
 	m := moment.Moment{}
 	if text != "" {
 		if m, err = l.moment(field, text, momentForms); err != nil {
@@ -78,7 +78,8 @@ func (l *log) target(ctx context.Context, field, text string, objects *sinks.Obj
 	return t, nil
 }
 
-func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
+// StateAt answers objects as they were at a moment.
+func (l *Log) StateAt(ctx context.Context, q *AsOf) (*State, error) {
 	if len(q.Types) == 0 {
 		return nil, errors.New("types are missing: coverage lists those that the log has")
 	}
@@ -115,7 +116,7 @@ func (l *log) stateAt(ctx context.Context, q *AsOf) (*State, error) {
 }
 
 // states reads the states at some moments, each with the field that names it. A cursor has them for the next page.
-func (l *log) states(ctx context.Context, p *Page, objects *sinks.Objects, moments ...[2]string) (all []*query.State,
+func (l *Log) states(ctx context.Context, p *Page, objects *sinks.Objects, moments ...[2]string) (all []*query.State,
 	from *cursor, err error) {
 	if from, err = p.begin(); err != nil {
 		return nil, nil, err
@@ -162,9 +163,10 @@ type Difference struct {
 	Cursor     string   `json:"cursor,omitempty"`
 }
 
-func (a *Difference) summary() string { return a.Conclusion }
+func (a *Difference) Summary() string { return a.Conclusion }
 
-func (l *log) difference(ctx context.Context, q *Moments) (*Difference, error) {
+// Difference answers how objects differ between two moments.
+func (l *Log) Difference(ctx context.Context, q *Moments) (*Difference, error) {
 	l, objects, err := l.in(ctx, &q.Place)
 	if err != nil {
 		return nil, err
@@ -235,9 +237,10 @@ type Resource struct {
 	Complete Complete `json:"complete"`
 }
 
-func (a *Coverage) summary() string { return a.Conclusion }
+func (a *Coverage) Summary() string { return a.Conclusion }
 
-func (l *log) coverage(ctx context.Context, q *Covered) (*Coverage, error) {
+// Coverage answers how far the log is complete.
+func (l *Log) Coverage(ctx context.Context, q *Covered) (*Coverage, error) {
 	l, objects, err := l.in(ctx, &Place{Types: q.Types, Namespace: q.Namespace})
 	if err != nil {
 		return nil, err

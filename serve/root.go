@@ -1,0 +1,55 @@
+package serve
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	authorization "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	answers "kubecdc/answer"
+	"kubecdc/internal/web"
+	"kubecdc/page"
+)
+
+// isPage reports whether a browser asks for a page.
+func (q *request) isPage(r *http.Request) bool {
+	return q.path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// page answers with a page. Each user may have one, and it has what he may read.
+func (s *Server) page(w http.ResponseWriter, r *http.Request, q *request) error {
+	known := web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api", Verb: "get"}}
+	if err := s.may(r, q, known); err != nil {
+		return err
+	}
+	path, _, _ := strings.Cut(r.RequestURI, "?") // r.URL lacks the cluster
+	root, moment, _ := strings.Cut(path, "/at/")
+	moment, err := url.PathUnescape(strings.Trim(moment, "/"))
+	if err != nil {
+		return err
+	}
+	log := answers.New(s.log, s.now, func(asked web.Asked) error { return web.May(s.access, r, asked) })
+	_, err = inTurn(r.Context(), s.views, func() (struct{}, error) {
+		return struct{}{}, page.Serve(w, r, log, strings.TrimRight(root, "/")+"/", moment)
+	})
+	return err
+}
+
+// paths answers with the paths that are served, as an API server does at /.
+func (s *Server) paths(w http.ResponseWriter, r *http.Request, q *request) error {
+	c, err := inTurn(r.Context(), s.views, func() (catalog, error) { return s.catalog(r.Context(), q) })
+	if err != nil {
+		return err
+	}
+	all := []string{"/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"}
+	for _, served := range c {
+		if served.Group != "" {
+			all = append(all, "/apis/"+served.Group, "/apis/"+served.Group+"/"+served.Version)
+		}
+	}
+	slices.Sort(all)
+	return reply(w, q.media, http.StatusOK, metav1.RootPaths{Paths: slices.Compact(all)})
+}
