@@ -20,7 +20,7 @@ An answer with a cursor goes on: ask again with the same arguments and this curs
 
 // Server returns a server with all tools. They only read.
 func Server(r sinks.Reader, version string) *mcp.Server {
-	return newServer(answer.New(r, time.Now, nil), version, nil)
+	return newServer(answer.New(r, answer.Follows(r), time.Now, nil), version, nil)
 }
 
 func newServer(l *answer.Log, version string, schemas *mcp.SchemaCache) *mcp.Server {

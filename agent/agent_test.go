@@ -29,7 +29,8 @@ func must[T any](t *testing.T) func(T, error) T {
 }
 
 func session(t *testing.T) *mcp.ClientSession {
-	s := newServer(answer.New(gappedlog.New(t), func() time.Time { return gappedlog.Began.Add(61 * time.Minute) }, nil), "v0", nil)
+	log := gappedlog.New(t)
+	s := newServer(answer.New(log, answer.Follows(log), func() time.Time { return gappedlog.Began.Add(61 * time.Minute) }, nil), "v0", nil)
 	ours, theirs := mcp.NewInMemoryTransports()
 	must[*mcp.ServerSession](t)(s.Connect(t.Context(), ours, nil))
 	c := must[*mcp.ClientSession](t)(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "v0"}, nil).Connect(t.Context(), theirs, nil))

@@ -18,13 +18,13 @@ const mostAtOnce = 4
 
 // Handler serves the tools over HTTP, without sessions. Who may ask, and for what, is decided as for the log's Kubernetes API.
 func Handler(r sinks.Reader, version string, access web.Access) http.Handler {
-	schemas, places := mcp.NewSchemaCache(), web.NewShares(mostAtOnce)
+	schemas, places, all := mcp.NewSchemaCache(), web.NewShares(mostAtOnce), answer.Follows(r)
 	// Without a login only loopback names are served, and behind one a proxy may have any name.
 	options := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true}
 	tools := mcp.NewStreamableHTTPHandler(func(request *http.Request) *mcp.Server {
 		may := func(asked web.Asked) error { return web.May(access, request, asked) }
-		return newServer(answer.New(r, time.Now, may), version, schemas)
+		return newServer(answer.New(r, all, time.Now, may), version, schemas)
 	}, options)
 	protected := http.NewCrossOriginProtection().Handler(tools)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -48,6 +48,7 @@ type Complete struct {
 // Log answers one client.
 type Log struct {
 	sinks.Reader
+	all       timeline.Source
 	now       func() time.Time
 	may       func(web.Asked) error // or nil for everything
 	namespace string                // with may: the place that the client asks about
@@ -55,9 +56,17 @@ type Log struct {
 	denied    []string              // the other resources
 }
 
-// New returns a log. may says what the client may read, or is nil for everything.
-func New(r sinks.Reader, now func() time.Time, may func(web.Asked) error) *Log {
-	return &Log{Reader: r, now: now, may: may}
+// New returns a log, of which a source finds the control records. may says what the client may read, or is nil for everything.
+func New(r sinks.Reader, all timeline.Source, now func() time.Time, may func(web.Asked) error) *Log {
+	return &Log{Reader: r, all: all, now: now, may: may}
+}
+
+// Follows returns a source for many questions. If the log finds no objects, as topics, each question reads it all anyway.
+func Follows(r sinks.Reader) timeline.Source {
+	if !r.FindsObjects() {
+		return timeline.ReadsAll(r)
+	}
+	return timeline.NewFollower(r).Moment
 }
 
 // Answer is an answer of any kind. Its summary is a short text.
@@ -103,7 +112,7 @@ func (l *Log) in(ctx context.Context, p *Place) (own *Log, found sinks.Objects, 
 	if l.may == nil {
 		return l, found, nil
 	}
-	own = &Log{Reader: l.Reader, now: l.now, may: l.may, namespace: p.Namespace}
+	own = &Log{Reader: l.Reader, all: l.all, now: l.now, may: l.may, namespace: p.Namespace}
 	for _, id := range known {
 		switch err := l.may(right(id, p)); {
 		case err == nil:

@@ -90,7 +90,7 @@ type asked struct {
 	cursor
 	objects  sinks.Objects
 	user     string
-	all      bool // also bookkeeping
+	bookkept bool // also bookkeeping
 	coverage []timeline.Coverage
 	missing  []string
 	requests *who.Requests
@@ -104,7 +104,7 @@ type asked struct {
 const mostChanges = 200_000
 
 func (l *Log) ask(ctx context.Context, p *Place, s *Span, page *Page, user string) (a *asked, err error) {
-	a = &asked{user: user, all: len(p.Types) > 0}
+	a = &asked{user: user, bookkept: len(p.Types) > 0}
 	if a.Log, a.objects, err = l.in(ctx, p); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (l *Log) ask(ctx context.Context, p *Place, s *Span, page *Page, user strin
 			return nil, err
 		}
 	}
-	if a.coverage, a.missing, err = timeline.Covered(ctx, a, &a.objects, a.From); err != nil {
+	if a.coverage, a.missing, err = timeline.CoveredBy(ctx, a.all, &a.objects, a.From); err != nil {
 		return nil, err
 	}
 	if len(a.coverage) > 0 { // else there is no stream, which missing says
@@ -199,7 +199,7 @@ func (a *asked) each(ctx context.Context, visit func(*sinks.Logged, *query.Event
 			!labelled.Selects(l) {
 			return nil
 		}
-		if !a.all && provenance.IsBookkeeping(&l.Change) {
+		if !a.bookkept && provenance.IsBookkeeping(&l.Change) {
 			a.leftOut++
 			return nil
 		}

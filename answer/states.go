@@ -61,7 +61,7 @@ func (l *Log) target(ctx context.Context, field, text string, objects *sinks.Obj
 	}
 	t = timeline.TargetOf(m, false)
 	if t == (timeline.Target{}) {
-		coverage, _, err := timeline.Covered(ctx, l, objects, time.Time{})
+		coverage, _, err := timeline.CoveredBy(ctx, l.all, objects, time.Time{})
 		if err != nil {
 			return t, err
 		}
@@ -134,7 +134,7 @@ func (l *Log) states(ctx context.Context, p *Page, objects *sinks.Objects, momen
 		}
 		targets = append(targets, t)
 	}
-	all, err = query.ReadStates(ctx, l, query.Question{Objects: *objects}, targets...)
+	all, err = query.ReadStatesBy(ctx, l, l.all, query.Question{Objects: *objects}, targets...)
 	return all, from, err
 }
 
@@ -245,7 +245,7 @@ func (l *Log) Coverage(ctx context.Context, q *Covered) (*Coverage, error) {
 	if err != nil {
 		return nil, err
 	}
-	coverage, _, err := timeline.Covered(ctx, l, &objects, time.Time{})
+	coverage, _, err := timeline.CoveredBy(ctx, l.all, &objects, time.Time{})
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func TestPagesSayWhatTheyShow(t *testing.T) {
 	}
 }
 
-// Who accepts no page gets the paths, as from an API server.
+// Programs get the paths, as from an API server.
 func TestOthersGetThePaths(t *testing.T) {
 	answer, err := http.Get(server(t).URL)
 	must(t, err)

@@ -84,8 +84,8 @@ func (v *view) row(a axis, r *row) g.Node {
 	var marks, words g.Group
 	for i := range r.changes {
 		c := &r.changes[i]
-		if at, err := time.Parse(time.RFC3339, c.Time); err == nil {
-			marks = append(marks, rect("mark "+class(c), max(a.x(at)-3, 0), 2, 6, 14, clock(at)+" "+what(c)))
+		if when, err := time.Parse(time.RFC3339, c.Time); err == nil {
+			marks = append(marks, rect("mark "+class(c), max(a.x(when)-3, 0), 2, 6, 14, clock(when)+" "+what(c)))
 		}
 		words = append(words, v.entry(c))
 	}
@@ -151,12 +151,12 @@ func (v *view) entry(c *answer.Change) g.Node {
 	if c.Note != "" {
 		signs = append(signs, c.Note)
 	}
-	by := c.By
+	author := c.By
 	if c.Several != nil {
-		by = c.Several.Author
+		author = c.Several.Author
 	}
-	if c.Certainty != "" && c.Certainty != "exact" && by != "" {
-		by += " (" + c.Certainty + ")"
+	if c.Certainty != "" && c.Certainty != "exact" && author != "" {
+		author += " (" + c.Certainty + ")"
 	}
 	when := stamp(c.Time)
 	if c.Time != "" && c.Name != "" && c.Several == nil {
@@ -164,7 +164,7 @@ func (v *view) entry(c *answer.Change) g.Node {
 			"", "by", "", "selector", "")), h.Title("the object after this change"), when)
 	}
 	return h.Li(h.Class(class(c)), when, g.Text(" "), h.Strong(text(what(c))),
-		g.If(by != "", h.Span(g.Text(" by "), text(by))), small(signs), lines(c.Data))
+		g.If(author != "", h.Span(g.Text(" by "), text(author))), small(signs), lines(c.Data))
 }
 
 func small(texts []string) g.Node {

@@ -52,10 +52,11 @@ type Object struct {
 // ReadStates reads the records of the resources once, and returns their state at each moment. If an object's last record by a
 // moment is pruned, its state is the before-image of the next record.
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...timeline.Target) ([]*State, error) {
-	return readStates(ctx, r, timeline.ReadsAll(r), q, moments...)
+	return ReadStatesBy(ctx, r, timeline.ReadsAll(r), q, moments...)
 }
 
-func readStates(ctx context.Context, r sinks.Reader, all timeline.Source, q Question,
+// ReadStatesBy is ReadStates with a source.
+func ReadStatesBy(ctx context.Context, r sinks.Reader, all timeline.Source, q Question,
 	moments ...timeline.Target) ([]*State, error) {
 	var states []*State
 	var readers []*stateReader

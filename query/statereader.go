@@ -32,7 +32,7 @@ func newStateReader(ctx context.Context, r sinks.Reader, s *timeline.Set, all ti
 		return nil, nil, err
 	}
 	err = s.CheckBackups(covered, func(resource string, logged time.Time) (change.ResourceVersion, error) {
-		then, err := readStates(ctx, r, all, Question{Objects: sinks.Objects{Resources: []string{resource}}},
+		then, err := ReadStatesBy(ctx, r, all, Question{Objects: sinks.Objects{Resources: []string{resource}}},
 			timeline.Target{Logged: logged})
 		if err != nil {
 			return "", err

@@ -39,7 +39,7 @@ func (s *State) findUnserved(ctx context.Context, r sinks.Reader, all timeline.S
 	if err != nil {
 		return err
 	}
-	then, err := readStates(ctx, r, all, Question{Objects: objects}, s.Moment)
+	then, err := ReadStatesBy(ctx, r, all, Question{Objects: objects}, s.Moment)
 	if err != nil || len(then[0].Missing) > 0 {
 		return err
 	}

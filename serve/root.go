@@ -31,7 +31,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q *request) error 
 	if err != nil {
 		return err
 	}
-	log := answers.New(s.log, s.now, func(asked web.Asked) error { return web.May(s.access, r, asked) })
+	log := answers.New(s.log, s.views.follower.Moment, s.now, func(asked web.Asked) error { return web.May(s.access, r, asked) })
 	_, err = inTurn(r.Context(), s.views, func() (struct{}, error) {
 		return struct{}{}, page.Serve(w, r, log, strings.TrimRight(root, "/")+"/", moment)
 	})

@@ -193,9 +193,17 @@ func (s *Set) Cover(namespace string) (all []Coverage, err error) {
 
 // Covered returns how far the log has every change of the objects, for each stream, and what may be missing there. It leaves out
 // gaps that ended before a time.
-func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string,
+func Covered(ctx context.Context, r sinks.Reader, objects *sinks.Objects, since time.Time) ([]Coverage, []string, error) {
+	read := func(ctx context.Context, resources []string, end Target) (*Set, error) {
+		return readSet(ctx, r, resources, end, nil)
+	}
+	return CoveredBy(ctx, read, objects, since)
+}
+
+// CoveredBy is Covered with a source.
+func CoveredBy(ctx context.Context, source Source, objects *sinks.Objects, since time.Time) (all []Coverage, missing []string,
 	err error) {
-	s, err := readSet(ctx, r, objects.Resources, Target{}, nil)
+	s, err := source(ctx, objects.Resources, Target{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,6 +47,9 @@ files. With KUBECDC_HTTP_ACCESS=token or kubernetes clients must log in (docs/se
 A log in Kafka is copied into a file first, and followed. The file can be deleted at any
 time. The first copy takes a minute for about a million changes.
 
+A browser gets a timeline at /: what happened, the life of an object, and what the log
+lacks.
+
 exporter kubeconfig --at 2h prints a kubeconfig for one moment. exporter kubectl
 --at 2h -- get pods runs kubectl for one moment, and needs no server.
 `
@@ -112,7 +115,8 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 	if err != nil {
 		return err
 	}
-	plain.Fprintf(c.ErrOrStderr(), "kubectl --server %s/at/2h get pods -A\n", server.URL())
+	plain.Fprintf(c.ErrOrStderr(), "kubectl --server %s/at/2h get pods -A\n# the timeline for a browser: %s/\n", server.URL(),
+		server.URL())
 	clusters := serve.NewClusters(reader, access, log, openCluster(c, settings))
 	defer clusters.Close()
 	handler := withAgent(agent.Handler(reader, cli.Version, access), clusters)
