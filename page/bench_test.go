@@ -59,7 +59,7 @@ func fillMonth(b *testing.B, sink *sqlite.Sink, updates int) {
 	began, month := now.Add(-30*24*time.Hour), 30*24*time.Hour
 	version, seq := 0, uint64(0)
 	var copied []sinks.Copied
-	flush := func(op change.Op, name func(int) int, changes int, at time.Time) {
+	flush := func(op change.Op, name func(int) int, changes int, when time.Time) {
 		batch := change.Batch{Epoch: 1}
 		for i := range changes {
 			n := name(i)
@@ -69,15 +69,15 @@ func fillMonth(b *testing.B, sink *sqlite.Sink, updates int) {
 				`"spec":{"containers":[{"name":"app","image":"registry.example.com/app:%d"}],"env":%q},"status":{"phase":"Running","v":%d}}`,
 				n, n%10, n, version, version/7, strings.Repeat("x", 600), version)
 			batch.Changes = append(batch.Changes, change.Change{Stream: pods, Op: op, Namespace: fmt.Sprint("ns-", n%10), Name: fmt.Sprint("web-", n), UID: fmt.Sprint("u", n),
-				Before: before, ResourceVersion: change.VersionOf(uint64(version)), Time: at, After: last[n]})
+				Before: before, ResourceVersion: change.VersionOf(uint64(version)), Time: when, After: last[n]})
 		}
-		batch.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(version)), Time: at}}
+		batch.Positions = []change.Position{{Stream: pods.ID(), ResourceVersion: change.VersionOf(uint64(version)), Time: when}}
 		if op == change.Read {
 			batch.Controls = []change.Control{change.SnapshotBeginControl(pods.ID(), ""), change.SnapshotEndControl(pods.ID(), change.VersionOf(uint64(version)), objects)}
 		}
 		seq++
 		batch.Seq = seq
-		copied = append(copied, sinks.Copied{Cluster: "c", Logged: at, Batch: batch})
+		copied = append(copied, sinks.Copied{Cluster: "c", Logged: when, Batch: batch})
 		if len(copied) >= 100 || op == change.Read || version >= objects+updates {
 			must(b, to.Write(b.Context(), copied, sqlite.Copied{Identity: "i"}))
 			copied = nil

@@ -135,5 +135,5 @@ func clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-// ceil is a time in whole seconds that is not before t.
+// ceil is the first second that is not before t.
 func ceil(t time.Time) string { return t.Add(time.Second - time.Nanosecond).UTC().Format(time.RFC3339) }

@@ -16,11 +16,11 @@ func (v *view) state(ctx context.Context) (g.Node, error) {
 	if v.get("type") == "" {
 		return v.types(ctx)
 	}
-	at := v.at()
-	if at == "now" {
-		at = ""
+	asked := v.momentOf()
+	if asked == "now" {
+		asked = ""
 	}
-	found, err := v.log.StateAt(ctx, &answer.AsOf{Place: v.place(), At: at, Page: v.page()})
+	found, err := v.log.StateAt(ctx, &answer.AsOf{Place: v.place(), At: asked, Page: v.page()})
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
-// Package page shows a log to people with a browser: what happened by time, the life of an object, objects at a moment, and how
-// two moments differ. Package answer answers. The page works without a script, and each of its addresses shows the same again.
+// Package page shows a log to people with a browser. It has a timeline, the life of an object, objects at a moment, and how two
+// moments differ. Package answer answers. The page works without a script, and each of its addresses shows the same again.
 package page
 
 import (
@@ -30,7 +30,7 @@ var script string
 type view struct {
 	log    *answer.Log
 	root   string // the path of the cluster's pages, which ends with a slash
-	moment string // of the path, or empty for the present
+	moment string // that the path names, or empty for the present
 	asked  url.Values
 }
 
@@ -46,14 +46,18 @@ func Serve(w http.ResponseWriter, r *http.Request, log *answer.Log, root, moment
 	}
 	code := http.StatusOK
 	if err != nil {
-		code, body = http.StatusBadRequest, g.Group{v.form(), problem("This can't be answered", err.Error())}
-		if errors.Is(err, web.ErrNotAllowed) {
-			code = http.StatusForbidden
-		}
+		code, body = statusOf(err), g.Group{v.form(), problem("This can't be answered", err.Error())}
 	}
 	web.PageHeader(w.Header(), css, script)
 	w.WriteHeader(code)
 	return v.write(w, title, body)
+}
+
+func statusOf(err error) int {
+	if errors.Is(err, web.ErrNotAllowed) {
+		return http.StatusForbidden
+	}
+	return http.StatusBadRequest
 }
 
 func (v *view) body(ctx context.Context) (title string, body g.Node, err error) {
@@ -62,7 +66,7 @@ func (v *view) body(ctx context.Context) (title string, body g.Node, err error) 
 		title = "Two moments"
 		body, err = v.difference(ctx)
 	case v.moment != "" || v.get("at") != "":
-		title = "At " + v.at()
+		title = "At " + v.momentOf()
 		body, err = v.state(ctx)
 	case v.get("name") != "":
 		title = v.get("type") + "/" + v.get("name")
@@ -96,8 +100,8 @@ func (v *view) write(w io.Writer, title string, body g.Node) error {
 // get returns a parameter of the question.
 func (v *view) get(name string) string { return strings.TrimSpace(v.asked.Get(name)) }
 
-// at is the moment of a page of objects.
-func (v *view) at() string {
+// momentOf returns the moment of a page of objects.
+func (v *view) momentOf() string {
 	if v.moment != "" {
 		return v.moment
 	}

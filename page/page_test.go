@@ -114,6 +114,25 @@ func TestOthersGetThePaths(t *testing.T) {
 	}
 }
 
+// A dashboard gets what people changed, and each gap as a span.
+func TestADashboardGetsMarks(t *testing.T) {
+	s := server(t)
+	code, text := get(t, s, "/marks?"+hour+"&type=pods,deploy")
+	for _, want := range []string{`{"time":"2026-06-01T12:24:00Z","timeEnd":"2026-06-01T12:35:00Z","title":"changes may be missing","text":"pods: the server has compacted it","tags":"gap"}`,
+		`{"time":"2026-06-01T12:20:00Z","title":"deploy/plan deleted","text":"","tags":"deployments.apps,deleted,shop"}`,
+		`{"time":"2026-06-01T12:10:00Z","title":"po/web-01 updated","text":"~ spec.image`} {
+		if code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("the marks are %d, without %s:\n%s", code, want, text)
+		}
+	}
+	if code, text := get(t, s, "/marks?since=1m&until=2999-01-01T00:00:00Z"); code != http.StatusOK || !strings.HasPrefix(text, "[") {
+		t.Errorf("with an end in the future: %d %s", code, text)
+	}
+	if code, text := get(t, s, "/marks?since=x"); code != http.StatusBadRequest || !strings.Contains(text, "since") {
+		t.Errorf("a wrong question: %d %s", code, text)
+	}
+}
+
 // Chromium opens the pages: make page.
 func TestThePagesInABrowser(t *testing.T) {
 	browser := os.Getenv("KUBECDC_TEST_BROWSER")

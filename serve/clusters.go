@@ -63,7 +63,7 @@ func (c *Clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // roots begin the paths of a server. They also end a cluster's name, which may have slashes that clients do not escape.
-var roots = []string{"at", "api", "apis", "openapi", "version", "healthz", "livez", "readyz"}
+var roots = []string{"at", "api", "apis", "openapi", "version", "healthz", "livez", "marks", "readyz"}
 
 // clusterOf divides a path into the name of a cluster and the rest.
 func clusterOf(path string) (name, rest string, named bool) {

@@ -172,9 +172,13 @@ func held(paths ...string) siege {
 }
 
 // read reads answers.
-func read(clients int, path func(client, n int) string) siege {
+func read(clients int, path func(client, n int) string) siege { return readAs(clients, "*/*", path) }
+
+func readAs(clients int, accept string, path func(client, n int) string) siege {
 	return siege{clients, func(ctx context.Context, b *besieged, client, n int) {
-		if answer, err := b.client("127.0.0.1").Do(b.request(ctx, path(client, n), "hostile.x")); err == nil {
+		r := b.request(ctx, path(client, n), "hostile.x")
+		r.Header.Set("Accept", accept)
+		if answer, err := b.client("127.0.0.1").Do(r); err == nil {
 			_, _ = io.Copy(io.Discard, answer.Body)
 			answer.Body.Close()
 		}
@@ -188,15 +192,10 @@ var sieges = map[string]siege{
 	"first events that nobody reads": held("/api/v1/pods?" + initial),
 	"all events that nobody reads":   held("/api/v1/namespaces/huge/pods?watch=1&resourceVersion=1"),
 	"lists of one user":              read(24, func(int, int) string { return "/api/v1/namespaces/large/pods" }),
-	"tables of one user": {24, func(ctx context.Context, b *besieged, client, n int) {
-		r := b.request(ctx, "/api/v1/pods?limit=1000", "hostile.x")
-		r.Header.Set("Accept", asTable)
-		if answer, err := b.client("127.0.0.1").Do(r); err == nil {
-			_, _ = io.Copy(io.Discard, answer.Body)
-			answer.Body.Close()
-		}
-	}},
-	"rights of one user": read(100, func(client, n int) string { return fmt.Sprintf("/api/v1/namespaces/n-%d-%d/pods", client, n) }),
+	"tables of one user":             readAs(24, asTable, func(int, int) string { return "/api/v1/pods?limit=1000" }),
+	"pages of one user":              readAs(24, "text/html", func(int, int) string { return "/?at=now&type=pods" }),
+	"histories of one user":          readAs(24, "text/html", func(int, int) string { return "/?since=start&type=pods" }),
+	"rights of one user":             read(100, func(client, n int) string { return fmt.Sprintf("/api/v1/namespaces/n-%d-%d/pods", client, n) }),
 	"moments": read(24, func(client, n int) string {
 		return fmt.Sprintf("/at/%d/api/v1/namespaces/small/pods/s0000", 1+(client*97+n*13)%(besiegedLarge+besiegedHuge+besiegedSmall))
 	}),

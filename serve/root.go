@@ -14,10 +14,12 @@ import (
 	"kubecdc/page"
 )
 
-// isPage reports whether a browser asks for a page.
+// isPage reports whether a browser asks for a page, or a dashboard for marks.
 func (q *request) isPage(r *http.Request) bool {
-	return q.path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html")
+	return q.path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html") || q.path == marksPath
 }
+
+const marksPath = "/marks"
 
 // page answers with a page. Each user may have one, and it has what he may read.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q *request) error {
@@ -32,10 +34,17 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q *request) error 
 		return err
 	}
 	log := answers.New(s.log, s.views.follower.Moment, s.now, func(asked web.Asked) error { return web.May(s.access, r, asked) })
-	_, err = inTurn(r.Context(), s.views, func() (struct{}, error) {
-		return struct{}{}, page.Serve(w, r, log, strings.TrimRight(root, "/")+"/", moment)
-	})
-	return err
+	user := web.SenderOf(r.Context())
+	if err := s.views.shown.Acquire(r.Context(), user, 1); err != nil {
+		return err
+	}
+	defer s.views.shown.Release(user, 1)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Vary", "Accept")
+	if q.path == marksPath {
+		return page.Marks(w, r, log)
+	}
+	return page.Serve(w, r, log, strings.TrimRight(root, "/")+"/", moment)
 }
 
 // paths answers with the paths that are served, as an API server does at /.

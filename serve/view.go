@@ -59,18 +59,21 @@ type shared struct {
 	places *web.Shares // held by requests that wait for a view
 	pages  *web.Shares // held by pages that are being read or written
 	memory *web.Shares
+	shown  *web.Shares // held by browsers' pages, since all of an answer is in memory
 }
 
 func newViews(log sinks.Reader) *views {
 	recent, _ := lru.New[viewID, *view](mostViews) // fails only for a size of 0
 	return &views{log: log, follower: timeline.NewFollower(log), recent: recent,
-		shared: shared{web.NewShares(mostReads), web.NewShares(mostReads), web.NewShares(mostPages), web.NewShares(mostMemory)}}
+		shared: shared{web.NewShares(mostReads), web.NewShares(mostReads), web.NewShares(mostPages), web.NewShares(mostMemory),
+			web.NewShares(mostShown)}}
 }
 
 const (
 	// lacking is how long an incomplete view is cached, since the log may get the missing changes.
 	lacking   = 2 * time.Second
 	mostViews = 200 // that are cached
+	mostShown = 4   // pages for browsers that are made at once
 	mostReads = 8   // requests that ask the log at once, and views that are read. A client that leaves does not end the reading
 )
 
