@@ -129,7 +129,7 @@ func (l *Log) in(ctx context.Context, p *Place) (own *Log, found sinks.Objects, 
 		found.Resources = own.allowed
 	}
 	if len(found.Resources) == 0 {
-		return nil, found, errors.New("you may read nothing there")
+		return nil, found, fmt.Errorf("you may read nothing there, perhaps in a namespace: %w", web.ErrNotAllowed)
 	}
 	return own, found, nil
 }

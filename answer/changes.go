@@ -48,6 +48,7 @@ type Changes struct {
 	Cursor       string   `json:"cursor,omitempty"`
 
 	Density []Bucket  `json:"-"` // if Buckets were asked for
+	Since   time.Time `json:"-"` // when the first bucket begins
 	Unknown []Unknown `json:"-"` // what the log lacks of the span, by time
 }
 
@@ -98,6 +99,7 @@ type asked struct {
 	leftOut  int
 	read     int
 	density  []Bucket
+	since    time.Time // when the first bucket begins
 }
 
 // mostChanges bounds what one answer reads.
@@ -225,7 +227,7 @@ func (a *asked) count(l *sinks.Logged, happened time.Time) {
 	if len(a.density) == 0 || l.Op == change.Read {
 		return
 	}
-	n := len(a.density) * int(happened.Sub(a.From)/time.Millisecond) / max(1, int(a.Until.Sub(a.From)/time.Millisecond))
+	n := len(a.density) * int(happened.Sub(a.since)/time.Millisecond) / max(1, int(a.Until.Sub(a.since)/time.Millisecond))
 	b := &a.density[max(0, min(n, len(a.density)-1))]
 	switch l.Op {
 	case change.Create:
@@ -269,7 +271,7 @@ func (a *asked) answer(all *page[Change], what string) *Changes {
 	out := &Changes{From: written(a.From), Until: written(a.Until), Changes: all.entries, LeftOut: a.leftOut,
 		AuthorsSince: written(a.requests.Coverage.Since), AuthorsUntil: written(a.requests.Coverage.Last),
 		Complete: completeOf(a.coverage, a.missing, a.From, a.Until), Cursor: all.next(a.cursor),
-		Density: a.density, Unknown: a.unknown()}
+		Density: a.density, Since: a.since, Unknown: a.unknown()}
 	span := fmt.Sprintf("between %s and %s", out.From, out.Until)
 	if a.From.IsZero() {
 		span = "until " + out.Until
@@ -310,7 +312,12 @@ func (l *Log) WhatChanged(ctx context.Context, q *Changed) (*Changes, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.density = make([]Bucket, q.Buckets)
+	a.density, a.since = make([]Bucket, q.Buckets), a.From
+	for i := range a.coverage {
+		if begins := a.coverage[i].SinceTime; a.since.IsZero() || a.From.IsZero() && !begins.IsZero() && begins.Before(a.since) {
+			a.since = begins // of the log
+		}
+	}
 	b := &incident.Builder{User: q.By, Stepwise: q.Name != ""}
 	if err := a.each(ctx, b.Add); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	g "maragu.dev/gomponents"
@@ -20,9 +21,7 @@ type axis struct{ from, until time.Time }
 const width, height = 960, 72
 
 func axisOf(found *answer.Changes) (a axis, err error) {
-	if a.from, err = time.Parse(time.RFC3339, found.From); err != nil {
-		return a, err
-	}
+	a.from = found.Since.Truncate(time.Second)
 	a.until, err = time.Parse(time.RFC3339, found.Until)
 	if a.until = a.until.Add(time.Second); !a.until.After(a.from) { // the answer names whole seconds
 		a.until = a.from.Add(time.Second)
@@ -60,24 +59,29 @@ func (v *view) density(a axis, found *answer.Changes) g.Node {
 	}
 	var bars g.Group
 	for i := range found.Density {
-		bars = append(bars, v.bar(a, i, &found.Density[i], most))
+		bars = append(bars, v.bar(a, i, &found.Density[i], most, found.Unknown))
 	}
 	marks, legend := unknown(a, found.Unknown)
 	pattern := g.Raw(`<defs><pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
 		`<rect class="hatch" width="3" height="8"></rect></pattern></defs>`)
 	return h.Section(h.Aria("label", "Changes by time"), svg("density", "group", "Changes by time", height, pattern, bars, marks),
-		h.P(h.Class("axis"), stamp(found.From), stamp(a.time(width/2).UTC().Format(time.RFC3339)), stamp(found.Until)),
+		h.P(h.Class("axis"), stamp(a.from.UTC().Format(time.RFC3339)), stamp(a.time(width/2).UTC().Format(time.RFC3339)), stamp(found.Until)),
 		h.Ul(h.Class("legend"), legend))
 }
 
 // bar is the changes of a bucket.
-func (v *view) bar(a axis, i int, b *answer.Bucket, most int) g.Node {
+func (v *view) bar(a axis, i int, b *answer.Bucket, most int, spans []answer.Unknown) g.Node {
 	x, w, y := float64(i)*width/buckets, float64(width)/buckets, float64(height)
 	from, until := a.time(x), a.time(x+w)
 	title := fmt.Sprintf("%s to %s: %d created, %d updated, %d deleted", clock(from), clock(until), b.Created, b.Updated,
 		b.Deleted)
 	if b.Recovered > 0 {
 		title += fmt.Sprintf("; %d of them were recovered or inferred after a gap", b.Recovered)
+	}
+	if slices.ContainsFunc(spans, func(u answer.Unknown) bool {
+		return u.Kind == timeline.SpanMissing && u.From.Before(until) && u.To.After(from)
+	}) {
+		title += "; " + kindTexts[timeline.SpanMissing] // zero is no proof here
 	}
 	bar := g.Group{rect("all", x, 0, w, height, title)}
 	for _, part := range []struct {

@@ -40,7 +40,7 @@ func (v *view) state(ctx context.Context) (g.Node, error) {
 		func(t string) g.Node { return h.Th(h.Scope("col"), g.Text(t)) })))
 	words := append([]string{"exporter", "kubectl", "--at", found.At, "--", "get"}, v.selected()...)
 	return g.Group{v.form(), conclusion(found.Conclusion, &found.Complete), h.Table(head, h.TBody(rows)), v.more(found.Cursor),
-		h.P(v.link("What has changed since?", "", "from", found.At, "to", "now", "at", "")), command(words...)}, nil
+		h.P(v.link("What has changed since?", "", "from", found.At, "to", "now", "at", "")), v.command(words...)}, nil
 }
 
 // block is a text of several lines.
@@ -88,5 +88,5 @@ func (v *view) difference(ctx context.Context) (g.Node, error) {
 	}
 	words := []string{"exporter", "diff", "--from", found.From, "--to", found.To}
 	return g.Group{v.form(), conclusion(found.Conclusion, &found.Complete), h.Ul(h.Class("entries"), all), v.more(found.Cursor),
-		command(v.selected(words...)...)}, nil
+		v.command(v.selected(words...)...)}, nil
 }

@@ -1,5 +1,6 @@
 // Package page shows a log to people with a browser. It has a timeline, the life of an object, objects at a moment, and how two
-// moments differ. Package answer answers. The page works without a script, and each of its addresses shows the same again.
+// moments differ. Package answer answers. The page works without a script, and an address with absolute times shows
+// the same again.
 package page
 
 import (
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,7 +182,11 @@ func conclusion(found string, c *answer.Complete) g.Node {
 }
 
 // command is the command that asks the same.
-func command(words ...string) g.Node {
+func (v *view) command(words ...string) g.Node {
+	if _, name, found := strings.Cut(v.root, "/clusters/"); found {
+		name, _ = url.PathUnescape(strings.Trim(name, "/"))
+		words = slices.Insert(words, 2, "--cluster", name)
+	}
 	for i, word := range words {
 		if strings.ContainsAny(word, " \t\n'\"$`\\&|;<>()*?[]#~!{}") {
 			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -196,8 +202,20 @@ func (v *view) selected(words ...string) []string {
 	} else if types := v.get("type"); types != "" {
 		words = append(words, types)
 	}
-	for _, flag := range [][2]string{{"-n", "namespace"}, {"-l", "selector"}, {"--by", "by"}, {"--since", "since"},
-		{"--until", "until"}} {
+	return v.flags(words, [2]string{"-n", "namespace"}, [2]string{"-l", "selector"})
+}
+
+// spanned are the words of exporter history: only that command has a span and a user.
+func (v *view) spanned(words ...string) []string {
+	words = v.flags(v.selected(words...), [2]string{"--by", "by"}, [2]string{"--since", "since"}, [2]string{"--until", "until"})
+	if v.get("since") == "" && v.get("name") == "" {
+		words = append(words, "--since", "1h") // as the timeline takes it
+	}
+	return words
+}
+
+func (v *view) flags(words []string, flags ...[2]string) []string {
+	for _, flag := range flags {
 		if value := v.get(flag[1]); value != "" {
 			words = append(words, flag[0], value)
 		}

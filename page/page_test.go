@@ -80,6 +80,9 @@ func TestPagesSayWhatTheyShow(t *testing.T) {
 		"/?type=pods&namespace=shop&name=web-01":                              {"~ spec.image", "exporter history --status pods/web-01 -n shop"},
 		"/?type=pods&namespace=shop&name=web-02":                              {"with its owner", "deleted"},
 		"/at/2026-06-01T12:15:00Z/?type=pods":                                 {"20 objects", "web-02", "exporter kubectl --at 2026-06-01T12:15:00Z -- get pods"},
+		"/?since=start":                                                       {"6 entries", "exporter history --since start", "2026-06-01 12:01:00"},
+		"/?" + hour + "&name=":                                                {"12:30:00 to 2026-06-01 12:30:38: 0 created, 0 updated, 0 deleted; changes may be missing"},
+		"/at/2026-06-01T12:15:00Z/?type=pods&by=alice&since=1h":               {"-- get pods</code>"},
 		"/at/2026-06-01T12:15:00Z/":                                           {"deployments.apps", "nodes", "pods"},
 		"/?from=2026-06-01T12:02:00Z&to=2026-06-01T12:59:00Z":                 {"pods shop/web-01", "before: ", "exporter diff --from 2026-06-01T12:02:00Z"},
 	} {

@@ -29,8 +29,9 @@ func (v *view) timeline(ctx context.Context) (g.Node, error) {
 	for _, r := range rowsOf(found.Changes) {
 		rows = append(rows, v.row(axis, r))
 	}
-	return g.Group{v.form(), conclusion(found.Conclusion, &found.Complete), v.authors(found), v.density(axis, found),
-		h.Ol(h.Class("rows"), rows), v.more(found.Cursor), command(v.selected("exporter", "history")...)}, nil
+	fixed := h.P(v.link("This span, for others", "", "since", axis.from.UTC().Format(time.RFC3339), "until", found.Until))
+	return g.Group{v.form(), conclusion(found.Conclusion, &found.Complete), v.authors(found), v.density(axis, found), fixed,
+		h.Ol(h.Class("rows"), rows), v.more(found.Cursor), v.command(v.spanned("exporter", "history")...)}, nil
 }
 
 // authors says from when on the log knows who made a change.
@@ -193,5 +194,5 @@ func (v *view) life(ctx context.Context) (g.Node, error) {
 		entries = append(entries, v.entry(&found.Changes[i]))
 	}
 	return g.Group{v.form(), conclusion(found.Conclusion, &found.Complete), v.authors(found), h.Ul(h.Class("entries"), entries),
-		v.more(found.Cursor), command(v.selected("exporter", "history", "--status")...)}, nil
+		v.more(found.Cursor), v.command(v.spanned("exporter", "history", "--status")...)}, nil
 }

@@ -152,12 +152,12 @@ func pagesRights(t *testing.T, address *url.URL, authority []byte) {
 		text         string
 	}{
 		{servers.Reader.Token, "type=cm&namespace=default&since=start", 200, "kube-root-ca"},
-		{servers.Reader.Token, "type=cm&name=kube-root-ca.crt&namespace=default&since=start", 200, "kube-root-ca"},
+		{servers.Reader.Token, "type=cm&name=kube-root-ca.crt&namespace=default&since=start", 403, "you may not read configmaps there"}, // he may only list
 		{servers.Reader.Token, "at=now&type=cm&namespace=default", 200, "kube-root-ca"},
 		{servers.Reader.Token, "namespace=default&since=start", 200, "you may not read"},
 		{servers.Reader.Token, "at=now&namespace=default", 200, "configmaps"},
-		{servers.Reader.Token, "", 400, "you may read nothing there"},
-		{servers.Reader.Token, "from=1m&namespace=kube-system", 400, "you may read nothing there"},
+		{servers.Reader.Token, "", 403, "you may read nothing there"},
+		{servers.Reader.Token, "from=1m&namespace=kube-system", 403, "you may read nothing there"},
 		{servers.Reader.Token, "type=cm", 403, "you may not read configmaps there"},
 		{"wrong", "", 401, "known"},
 	} {

@@ -3,7 +3,7 @@
 -- Marks for dashboards: what somebody changed between two times, never statuses, and the gaps in which changes may be missing. A function, and no
 -- view, since a view would group all of the log before it is asked for a range. Changes that were written more than an hour after the range are
 -- left out. Objects with a controller count for it: a rollout is one mark of its Deployment, and one for the Pods of each ReplicaSet.
-create function marks(since timestamptz, until timestamptz)
+create or replace function marks(since timestamptz, until timestamptz)
 returns table (cluster text, "time" timestamptz, timeend timestamptz, namespace text, text text, tags text)
 language sql stable as $$
   with made as (
