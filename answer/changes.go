@@ -99,7 +99,7 @@ type asked struct {
 	leftOut  int
 	read     int
 	density  []Bucket
-	since    time.Time // when the first bucket begins
+	since    time.Time // when the first bucket begins: with the log, if From is zero
 }
 
 // mostChanges bounds what one answer reads.
@@ -315,7 +315,7 @@ func (l *Log) WhatChanged(ctx context.Context, q *Changed) (*Changes, error) {
 	a.density, a.since = make([]Bucket, q.Buckets), a.From
 	for i := range a.coverage {
 		if begins := a.coverage[i].SinceTime; a.since.IsZero() || a.From.IsZero() && !begins.IsZero() && begins.Before(a.since) {
-			a.since = begins // of the log
+			a.since = begins
 		}
 	}
 	b := &incident.Builder{User: q.By, Stepwise: q.Name != ""}

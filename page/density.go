@@ -65,7 +65,8 @@ func (v *view) density(a axis, found *answer.Changes) g.Node {
 	pattern := g.Raw(`<defs><pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
 		`<rect class="hatch" width="3" height="8"></rect></pattern></defs>`)
 	return h.Section(h.Aria("label", "Changes by time"), svg("density", "group", "Changes by time", height, pattern, bars, marks),
-		h.P(h.Class("axis"), stamp(a.from.UTC().Format(time.RFC3339)), stamp(a.time(width/2).UTC().Format(time.RFC3339)), stamp(found.Until)),
+		h.P(h.Class("axis"), stamp(a.from.UTC().Format(time.RFC3339)), stamp(a.time(width/2).UTC().Format(time.RFC3339)),
+			stamp(found.Until)),
 		h.Ul(h.Class("legend"), legend))
 }
 
