@@ -102,6 +102,107 @@ func TestSpoiltObjectsArePutBack(t *testing.T) {
 	run.wait(t)
 }
 
+// A namespace is spoilt: objects are changed, deleted and created. restore --execute puts it back in one run, with the managers that fields
+// had, and a second run finds nothing to do. What was created since goes only with --prune.
+func TestASpoiltNamespaceIsPutBack(t *testing.T) {
+	kube := servers.Kube(t)
+	p := &spoilt{t: t, all: dynamic.NewForConfigOrDie(kube.Config), namespace: servers.UniqueName()[:9],
+		resources: map[string]bool{"namespaces": true}, want: map[string]map[string]any{}, versions: map[string]string{}}
+	p.make()
+	p.addOwned()
+	p.install(kube)
+	run := onTerminal(t, 200, p.env, "run")
+	run.shows(t, `^✓ following \d+ resources`)
+	managers := map[string][]metav1.ManagedFieldsEntry{}
+	for _, o := range p.objects {
+		found := p.get(o)
+		p.want[name(o)], managers[name(o)] = contents(found), found.GetManagedFields()
+	}
+	for _, o := range p.objects {
+		p.inLog(o, p.get(o).GetResourceVersion())
+	}
+	at, err := p.shell("exporter checkpoints list --limit 1 | sed -n 2p | cut -d' ' -f1")
+	must(t, err)
+	at = strings.TrimSpace(at)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 4))
+	for i, o := range p.objects {
+		if i == 0 || name(o) != "configmap/owned" && random.IntN(3) == 0 {
+			p.delete(o)
+			continue
+		}
+		found := p.get(o)
+		spoil(found, random)
+		changed, err := p.client(o).Update(t.Context(), found, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+		must(t, err)
+		p.inLog(o, changed.GetResourceVersion())
+	}
+	extra := p.objects[0].DeepCopy()
+	extra.SetName("later")
+	_, err = p.client(extra).Create(t.Context(), extra, metav1.CreateOptions{})
+	must(t, err)
+	p.inLog(extra, p.get(extra).GetResourceVersion())
+
+	ask := "exporter restore -n " + p.namespace + " --at " + at
+	preview, err := p.shell(ask)
+	for _, line := range []string{"- configmaps/a -n " + p.namespace + "  deleted since", "+ configmaps/later -n " + p.namespace + "  created since"} {
+		if err != nil || !strings.Contains(preview, line) {
+			t.Fatalf("%v: no line %q in\n%s", err, line, preview)
+		}
+	}
+	if out, err := p.shell(ask + " --execute </dev/null"); err == nil || !strings.Contains(out, "needs --yes") {
+		t.Errorf("without a terminal: %v\n%s", err, out)
+	}
+	out, err := p.shell(ask + " --execute --yes")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, o := range p.objects {
+		found := p.get(o)
+		if got := contents(found); !reflect.DeepEqual(got, p.want[name(o)]) {
+			t.Errorf("%s is\n%v\nwas\n%v\n%s", name(o), got, p.want[name(o)], out)
+		}
+		if got := found.GetManagedFields(); fmt.Sprint(managerNames(got)) != fmt.Sprint(managerNames(managers[name(o)])) {
+			t.Errorf("%s has managers %v, had %v", name(o), managerNames(got), managerNames(managers[name(o)]))
+		}
+	}
+	owned := p.get(p.objects[len(p.objects)-1]).GetOwnerReferences()
+	if len(owned) != 1 || owned[0].UID != p.get(p.objects[0]).GetUID() {
+		t.Errorf("the owner of configmap/owned is %v", owned)
+	}
+	for _, o := range p.objects {
+		p.inLog(o, p.get(o).GetResourceVersion())
+	}
+	if again, err := p.shell(ask + " --execute --yes"); err != nil || !strings.Contains(again, "nothing was written") {
+		t.Errorf("a second run: %v\n%s", err, again)
+	}
+	p.get(extra) // without --prune it stays
+	if pruned, err := p.shell(ask + " --execute --yes --prune"); err != nil || !strings.Contains(pruned, "configmaps/later -n "+p.namespace+"  deleted") {
+		t.Errorf("--prune: %v\n%s", err, pruned)
+	}
+	must(t, run.Process.Signal(syscall.SIGINT))
+	run.wait(t)
+}
+
+// addOwned adds an object that the first one owns.
+func (p *spoilt) addOwned() {
+	o := &unstructured.Unstructured{}
+	must(p.t, yaml.Unmarshal(fmt.Appendf(nil, `{apiVersion: v1, kind: ConfigMap, metadata: {name: owned, ownerReferences: [{apiVersion: v1,
+kind: ConfigMap, name: a, uid: %s}]}, data: {a: "1", b: "2"}}`, p.get(p.objects[0]).GetUID()), &o.Object))
+	_, err := p.client(o).Create(p.t.Context(), o, metav1.CreateOptions{FieldManager: "kubectl"})
+	must(p.t, err)
+	p.objects = append(p.objects, o)
+}
+
+func managerNames(entries []metav1.ManagedFieldsEntry) (names []string) {
+	for _, e := range entries {
+		names = append(names, e.Manager+" "+string(e.Operation)+" "+e.FieldsV1.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
 // make creates the namespace and the objects.
 func (p *spoilt) make() {
 	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.namespace}}}

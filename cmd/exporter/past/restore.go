@@ -27,14 +27,22 @@ import (
 	"kubecdc/sinks"
 )
 
-var restoreHelp = `Show how an object gets back the state that it had, from the log alone.
+var restoreHelp = `Show how objects get back the state that they had, from the log alone, or put them back.
 
   exporter restore deploy/web -n shop --at 2h
   exporter restore cm/app -n shop --at 10:30 -o yaml | kubectl replace -f -
 
 It shows what would change, and the command that does it: kubectl replace, create if the
-object is gone, or delete if it did not exist then. It changes nothing itself. replace
-also removes what was added since. kubectl apply would leave that in.
+object is gone, or delete if it did not exist then. replace also removes what was added
+since. kubectl apply would leave that in.
+
+  exporter restore -n shop --at 2h
+  exporter restore deploy,cm -n shop --at 2h --execute
+
+Of a selection it shows what was created, changed and deleted since, and by whom. With
+--execute it writes to the API server, with the kubeconfig's rights. It shows what a dry
+run says, and asks. What has changed since it was shown is not overwritten. A second run
+does what is left. What was created since is deleted only with --prune.
 
 What servers and controllers set is not put back: the address of a Service, the volume of
 a claim, the node of a Pod, the replicas that an autoscaler sets, a dead owner. Nor are
@@ -48,18 +56,20 @@ type restoring struct {
 	pastFlags
 	moment string
 	then   timeline.Target // what moment means
+
+	execute, yes, prune bool
 }
 
 // NewRestore returns the command exporter restore.
 func NewRestore() *cobra.Command {
 	p := &restoring{}
-	c := &cobra.Command{Use: "restore --at TIME TYPE/NAME [flags]", Short: "Show how an object gets back its earlier state",
+	c := &cobra.Command{Use: "restore --at TIME " + cli.ObjectsUse + " [flags]", Short: "Show how objects get back their earlier state, or put them back",
 		Long: restoreHelp,
-		Args: cli.Args(1, 2), RunE: func(c *cobra.Command,
-			args []string) error {
-			return p.explained(p.run(c.Context(), c, args))
-		}}
+		RunE: func(c *cobra.Command, args []string) error { return p.explained(p.run(c.Context(), c, args)) }}
 	c.Flags().StringVar(&p.moment, "at", "", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
+	c.Flags().BoolVar(&p.execute, "execute", false, "write to the API server, after a question")
+	c.Flags().BoolVar(&p.yes, "yes", false, "with --execute: do not ask")
+	c.Flags().BoolVar(&p.prune, "prune", false, "with --execute: delete what was created since, as the preview names it")
 	p.moments(c)
 	return p.flags(c, "diff", "yaml", "json")
 }
@@ -77,9 +87,6 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 		return err
 	}
 	defer r.Close()
-	if len(objects.Names) != 1 {
-		return fault.Usage("restore needs one object: exporter restore deploy/web -n shop --at 2h")
-	}
 	states, err := readStates(ctx, c, r, objects, p.then, timeline.Target{})
 	if err != nil {
 		return err
@@ -88,6 +95,9 @@ func (p *restoring) run(ctx context.Context, c *cobra.Command, args []string) er
 	p.then = states[0].Moment
 	if err := p.printCoverage(c.ErrOrStderr(), states[0].Moment, states[0].Coverage, states[0].Missing); err != nil {
 		return err
+	}
+	if len(objects.Names) != 1 || p.execute {
+		return p.runAll(ctx, c, r, objects, states)
 	}
 	then, err1 := onlyObject(states[0])
 	now, err2 := onlyObject(states[1])
