@@ -58,20 +58,23 @@ func (s *Server) Get(ctx context.Context, o *Place) (map[string]any, error) {
 
 // Write creates an object, replaces it at the version of the state live, or deletes this state. It returns what the server has then.
 func (s *Server) Write(ctx context.Context, o *Place, p *Plan, live map[string]any, dry bool) (map[string]any, error) {
-	request, metadata := s.client.Post().AbsPath(o.collection()), p.Manifest
+	request, content := s.client.Post().AbsPath(o.collection()), p.Manifest
 	switch p.Verb {
 	case "replace":
 		request = s.client.Put().AbsPath(o.collection(), o.Name)
-		metadata = cells.Decoded([]byte(cells.Compact(p.Manifest)))
-		assign(metadata, "metadata.resourceVersion", cells.MemberAt(live, "metadata.resourceVersion"))
-		assign(metadata, "metadata.uid", cells.MemberAt(live, "metadata.uid"))
+		content = cells.Decoded([]byte(cells.Compact(p.Manifest)))
+		assign(content, "metadata.resourceVersion", cells.MemberAt(live, "metadata.resourceVersion"))
+		assign(content, "metadata.uid", cells.MemberAt(live, "metadata.uid"))
 	case "delete":
 		request = s.client.Delete().AbsPath(o.collection(), o.Name)
-		metadata = map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+		content = map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
 			"preconditions": map[string]any{"uid": cells.MemberAt(live, "metadata.uid"),
 				"resourceVersion": cells.MemberAt(live, "metadata.resourceVersion")}}
+		if dry { // with a body, the server ignores the parameter, and would delete
+			content["dryRun"] = []string{"All"}
+		}
 	}
-	body, err := json.Marshal(metadata)
+	body, err := json.Marshal(content)
 	if err != nil {
 		return nil, err
 	}

@@ -178,6 +178,10 @@ func TestASpoiltNamespaceIsPutBack(t *testing.T) {
 		t.Errorf("a second run: %v\n%s", err, again)
 	}
 	p.get(extra) // without --prune it stays
+	if out, err := p.shell(ask + " --execute --prune </dev/null"); err == nil || !strings.Contains(out, "needs --yes") {
+		t.Errorf("--prune without a terminal: %v\n%s", err, out)
+	}
+	p.get(extra) // a dry run deletes nothing
 	if pruned, err := p.shell(ask + " --execute --yes --prune"); err != nil || !strings.Contains(pruned, "configmaps/later -n "+p.namespace+"  deleted") {
 		t.Errorf("--prune: %v\n%s", err, pruned)
 	}
