@@ -56,7 +56,7 @@ func (s *Server) Get(ctx context.Context, o *Place) (map[string]any, error) {
 	return cells.Decoded(body), err
 }
 
-// Write creates an object, replaces it at the version of the state live, or deletes this state. It returns what the server has then.
+// Write creates an object, replaces it at the version of the state live, or deletes this state. It returns the server's answer.
 func (s *Server) Write(ctx context.Context, o *Place, p *Plan, live map[string]any, dry bool) (map[string]any, error) {
 	request, content := s.client.Post().AbsPath(o.collection()), p.Manifest
 	switch p.Verb {

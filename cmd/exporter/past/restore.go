@@ -63,9 +63,10 @@ type restoring struct {
 // NewRestore returns the command exporter restore.
 func NewRestore() *cobra.Command {
 	p := &restoring{}
-	c := &cobra.Command{Use: "restore --at TIME " + cli.ObjectsUse + " [flags]", Short: "Show how objects get back their earlier state, or put them back",
-		Long: restoreHelp,
-		RunE: func(c *cobra.Command, args []string) error { return p.explained(p.run(c.Context(), c, args)) }}
+	c := &cobra.Command{Use: "restore --at TIME " + cli.ObjectsUse + " [flags]",
+		Short: "Show how objects get back their earlier state, or put them back",
+		Long:  restoreHelp,
+		RunE:  func(c *cobra.Command, args []string) error { return p.explained(p.run(c.Context(), c, args)) }}
 	c.Flags().StringVar(&p.moment, "at", "", "the moment: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 	c.Flags().BoolVar(&p.execute, "execute", false, "write to the API server, after a question")
 	c.Flags().BoolVar(&p.yes, "yes", false, "with --execute: do not ask")

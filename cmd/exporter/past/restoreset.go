@@ -246,7 +246,8 @@ func (p *restoringAll) planOf(ctx context.Context, o *restored, preview bool) (e
 		}
 	}
 	others := &otherObjects{ctx: ctx, reader: p.reader, known: p.known, namespace: o.Namespace}
-	options := restore.Options{Ignored: ignoredPaths(p.c, o.Resource), Owner: others.uidOf, Scaled: o.now != nil && others.scale(o.now)}
+	options := restore.Options{Ignored: ignoredPaths(p.c, o.Resource), Owner: others.uidOf,
+		Scaled: o.now != nil && others.scale(o.now)}
 	if p.server != nil {
 		options.Owner = func(owner restore.Owner) string { return p.ownerNow(ctx, others, owner, preview) }
 	}
