@@ -36,7 +36,7 @@ type restored struct {
 	restore.Place
 	then, now *query.Object  // now is what the log has, and with --execute what the API server has
 	live      map[string]any // what the API server has
-	by        []string
+	users     []string
 	plan      *restore.Plan
 	refused   error // why it is not put back
 	depth     int   // owners come before what they own
@@ -173,7 +173,7 @@ func (p *restoringAll) addNamespace(ctx context.Context, then timeline.Target) e
 	return query.Differences(states[0], states[1], func(then, _ *query.Object) error { return p.add(then, nil, nil) })
 }
 
-func (p *restoringAll) add(then, now *query.Object, by []string) error {
+func (p *restoringAll) add(then, now *query.Object, users []string) error {
 	o := cmp.Or(then, now)
 	if reason := byItself(o); reason != "" {
 		p.skipped[reason]++
@@ -183,16 +183,16 @@ func (p *restoringAll) add(then, now *query.Object, by []string) error {
 	for _, other := range p.all {
 		if now != nil && then == nil && other.now == nil && other.Resource == o.Resource && other.Name == o.Name &&
 			other.Namespace == o.Namespace {
-			other.now, other.by = copied(now), slices.Compact(slices.Sorted(slices.Values(append(other.by, by...))))
+			other.now, other.users = copied(now), slices.Compact(slices.Sorted(slices.Values(append(other.users, users...))))
 			return nil
 		}
 	}
-	p.all = append(p.all, &restored{then: copied(then), now: copied(now), by: by, Place: restore.Place{
+	p.all = append(p.all, &restored{then: copied(then), now: copied(now), users: users, Place: restore.Place{
 		APIVersion: cells.TextOf(cells.Decoded(o.Body)["apiVersion"]), Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}})
 	return nil
 }
 
-// copied returns an object that stays valid.
+// copied returns an object that is valid after a visit.
 func copied(o *query.Object) *query.Object {
 	if o == nil {
 		return nil
@@ -321,14 +321,14 @@ func (p *restoringAll) describe(w *bufio.Writer) (count int) {
 			count++
 		}
 		plain.Fprintf(w, words[o.plan.Verb], o)
-		if len(o.by) > 0 {
-			plain.Fprintf(w, " by %s", strings.Join(o.by, ", "))
+		if len(o.users) > 0 {
+			plain.Fprintf(w, " by %s", strings.Join(o.users, ", "))
 		}
 		if o.plan.Verb == "delete" && !p.prune {
 			plain.Fprintf(w, ": it stays, unless --prune is given")
 		}
-		if by := managedBy(cmp.Or(o.then, o.now)); by != "" {
-			plain.Fprintf(w, " (%s may put it back by itself)", by)
+		if manager := managedBy(cmp.Or(o.then, o.now)); manager != "" {
+			plain.Fprintf(w, " (%s may put it back by itself)", manager)
 		}
 		plain.Fprintf(w, "\n")
 		for _, path := range o.plan.Left {
