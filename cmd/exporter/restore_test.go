@@ -121,9 +121,9 @@ func TestASpoiltNamespaceIsPutBack(t *testing.T) {
 	for _, o := range p.objects {
 		p.inLog(o, p.get(o).GetResourceVersion())
 	}
-	at, err := p.shell("exporter checkpoints list --limit 1 | sed -n 2p | cut -d' ' -f1")
+	checkpoint, err := p.shell("exporter checkpoints list --limit 1 | sed -n 2p | cut -d' ' -f1")
 	must(t, err)
-	at = strings.TrimSpace(at)
+	checkpoint = strings.TrimSpace(checkpoint)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 4))
@@ -144,7 +144,7 @@ func TestASpoiltNamespaceIsPutBack(t *testing.T) {
 	must(t, err)
 	p.inLog(extra, p.get(extra).GetResourceVersion())
 
-	ask := "exporter restore -n " + p.namespace + " --at " + at
+	ask := "exporter restore -n " + p.namespace + " --at " + checkpoint
 	preview, err := p.shell(ask)
 	for _, line := range []string{"- configmaps/a -n " + p.namespace + "  deleted since", "+ configmaps/later -n " + p.namespace + "  created since"} {
 		if err != nil || !strings.Contains(preview, line) {

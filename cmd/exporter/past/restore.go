@@ -39,7 +39,7 @@ since. kubectl apply would leave that in.
   exporter restore -n shop --at 2h
   exporter restore deploy,cm -n shop --at 2h --execute
 
-Of a selection it shows what was created, changed and deleted since, and by whom. With
+A selection is shown with what was created, changed and deleted since, by whom. With
 --execute it writes to the API server, with the kubeconfig's rights. It shows what a dry
 run says, and asks. What has changed since it was shown is not overwritten. A second run
 does what is left. What was created since is deleted only with --prune.

@@ -188,7 +188,8 @@ func (p *restoringAll) add(then, now *query.Object, users []string) error {
 		}
 	}
 	p.all = append(p.all, &restored{then: copied(then), now: copied(now), users: users, Place: restore.Place{
-		APIVersion: cells.TextOf(cells.Decoded(o.Body)["apiVersion"]), Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}})
+		APIVersion: cells.TextOf(cells.Decoded(o.Body)["apiVersion"]), Resource: o.Resource, Namespace: o.Namespace,
+		Name: o.Name}})
 	return nil
 }
 
@@ -414,8 +415,8 @@ func (p *restoringAll) connect(ctx context.Context) (*restore.Server, error) {
 		return nil, fmt.Errorf("read namespace kube-system, which identifies the cluster: %w", err)
 	}
 	if logged == "" || logged != cells.TextOf(cells.MemberAt(live, "metadata.uid")) {
-		return nil, fault.Usagef("--execute writes only to the cluster of the log, and %s is not known to be that: its namespace "+
-			"kube-system is not the log's. For another cluster use -o yaml, and kubectl's --context", connection.Origin)
+		return nil, fault.Usagef("--execute writes only to the cluster of the log, and %s is not known to be that: its "+
+			"namespace kube-system is not the log's. For another cluster use -o yaml, and kubectl's --context", connection.Origin)
 	}
 	return server, nil
 }
