@@ -121,7 +121,7 @@ func (l *Log) in(ctx context.Context, p *Place) (own *Log, found sinks.Objects, 
 			return nil, found, fmt.Errorf("your rights can't be checked now: %w", err)
 		case slices.Contains(found.Resources, id):
 			return nil, found, fmt.Errorf("you may not read %s there: %w", id, err)
-		default:
+		case len(p.Types) == 0: // else the question is not about it
 			own.denied = append(own.denied, id)
 		}
 	}

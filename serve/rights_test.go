@@ -20,6 +20,7 @@ import (
 
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
+	core "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -106,6 +107,11 @@ func (p *past) rights(t *testing.T) {
 	if user := self.Status.UserInfo; user.Username != servers.Reader.Name || !slices.Equal(user.Groups, []string{"system:authenticated"}) {
 		t.Errorf("who is impersonated: %+v", user)
 	}
+	must[*core.ConfigMap](t)(p.client.CoreV1().ConfigMaps("default").Create(t.Context(), &core.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "of-default"}}, metav1.CreateOptions{}))
+	servers.Await(t, "the log to have a ConfigMap", func() (bool, error) {
+		found, err := reader.CoreV1().ConfigMaps("default").List(context.Background(), metav1.ListOptions{})
+		return err == nil && slices.ContainsFunc(found.Items, func(c core.ConfigMap) bool { return c.Name == "of-default" }), nil
+	})
 	agentsRights(t, address, authority)
 	pagesRights(t, address, authority)
 	p.open(t)
@@ -134,7 +140,7 @@ func agentsRights(t *testing.T, address *url.URL, authority []byte) {
 		answer := must[*http.Response](t)(client.Do(r))
 		body := string(must[[]byte](t)(io.ReadAll(answer.Body)))
 		answer.Body.Close()
-		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "kube-root-ca") && !strings.Contains(test.arguments, "default") {
+		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "of-default") && !strings.Contains(test.arguments, "default") {
 			t.Errorf("%s: %s %.600s", test.arguments, answer.Status, body)
 		}
 	}
@@ -151,9 +157,9 @@ func pagesRights(t *testing.T, address *url.URL, authority []byte) {
 		code         int
 		text         string
 	}{
-		{servers.Reader.Token, "type=cm&namespace=default&since=start", 200, "kube-root-ca"},
+		{servers.Reader.Token, "type=cm&namespace=default&since=start", 200, "cm/of-default"},
 		{servers.Reader.Token, "type=cm&name=kube-root-ca.crt&namespace=default&since=start", 403, "you may not read configmaps there"}, // he may only list
-		{servers.Reader.Token, "at=now&type=cm&namespace=default", 200, "kube-root-ca"},
+		{servers.Reader.Token, "at=now&type=cm&namespace=default", 200, ">of-default</a>"},
 		{servers.Reader.Token, "namespace=default&since=start", 200, "you may not read"},
 		{servers.Reader.Token, "at=now&namespace=default", 200, "configmaps"},
 		{servers.Reader.Token, "", 403, "you may read nothing there"},
@@ -168,7 +174,7 @@ func pagesRights(t *testing.T, address *url.URL, authority []byte) {
 		body := string(must[[]byte](t)(io.ReadAll(answer.Body)))
 		answer.Body.Close()
 		mayName := strings.Contains(test.query, "namespace=default")
-		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "kube-root-ca") && !mayName ||
+		if answer.StatusCode != test.code || !strings.Contains(body, test.text) || strings.Contains(body, "of-default") && !mayName ||
 			strings.Contains(body, "kube-system/") {
 			t.Errorf("%s: %s, want %d and %s: %.3000s", test.query, answer.Status, test.code, test.text, body[strings.Index(body, "<body>")+1:])
 		}
