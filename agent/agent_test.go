@@ -137,7 +137,11 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A client gets nothing of what it may not read: no object, no count, no name in a reason.
 func TestRights(t *testing.T) {
-	server := httptest.NewServer(Handler(gappedlog.New(t), "v0", rights{}))
+	log := gappedlog.New(t)
+	answers := func(r *http.Request) *answer.Log {
+		return answer.New(log, answer.Follows(log), time.Now, func(asked web.Asked) error { return web.May(rights{}, r, asked) })
+	}
+	server := httptest.NewServer(Handler(answers, "v0", rights{}))
 	defer server.Close()
 	const deleted = `{"since":"2026-06-01T12:15:00Z","until":"2026-06-01T12:24:00Z","namespace":"shop"`
 	for _, test := range []struct{ token, tool, arguments, has, lacks string }{

@@ -3,34 +3,29 @@ package agent
 import (
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	authorization "k8s.io/api/authorization/v1"
 
 	"kubecdc/answer"
 	"kubecdc/internal/web"
-	"kubecdc/sinks"
 )
 
 // mostAtOnce is how many requests are answered at once, since all of a state is in memory. A user has half of them.
 const mostAtOnce = 4
 
 // Handler serves the tools over HTTP, without sessions. Who may ask, and for what, is decided as for the log's Kubernetes API.
-func Handler(r sinks.Reader, version string, access web.Access) http.Handler {
-	schemas, places, all := mcp.NewSchemaCache(), web.NewShares(mostAtOnce), answer.Follows(r)
+// log returns the log as the sender of a request may read it.
+func Handler(log func(*http.Request) *answer.Log, version string, access web.Access) http.Handler {
+	schemas, places := mcp.NewSchemaCache(), web.NewShares(mostAtOnce)
 	// Without a login only loopback names are served, and behind one a proxy may have any name.
 	options := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true,
 		DisableLocalhostProtection: true}
 	tools := mcp.NewStreamableHTTPHandler(func(request *http.Request) *mcp.Server {
-		may := func(asked web.Asked) error { return web.May(access, request, asked) }
-		return newServer(answer.New(r, all, time.Now, may), version, schemas)
+		return newServer(log(request), version, schemas)
 	}, options)
 	protected := http.NewCrossOriginProtection().Handler(tools)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// each user may have that
-		known := web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api", Verb: "get"}}
-		switch err := web.May(access, r, known); {
+		switch err := web.MayGet(access, r, "/api"); { // which each user may
 		case errors.Is(err, web.ErrUnknownToken):
 			web.Challenge(w.Header())
 			http.Error(w, err.Error(), http.StatusUnauthorized)

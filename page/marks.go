@@ -48,7 +48,7 @@ func Marks(w http.ResponseWriter, r *http.Request, log *answer.Log) error {
 		if c.Several != nil && c.Several.Author == "" {
 			continue
 		}
-		row := rowsOf(found.Changes[i : i+1])[0]
+		row := rowOf(c)
 		text := strings.Join(c.Data, "\n")
 		if c.By != "" {
 			text = strings.TrimSpace("by " + c.By + "\n" + text)

@@ -54,23 +54,28 @@ type row struct {
 // rowsOf returns the rows of some changes, the row that changed last first.
 func rowsOf(changes []answer.Change) (rows []*row) {
 	byName := map[string]*row{}
-	for _, c := range changes {
-		r := &row{resource: c.Resource, namespace: c.Namespace, name: c.Name}
-		if f := c.Several; f != nil && f.Owner != "" {
-			short, name, _ := strings.Cut(f.Owner, "/")
-			r.resource, r.name = short, name
-		}
+	for i := range changes {
+		r := rowOf(&changes[i])
 		key := suggest.Short(r.resource) + " " + r.namespace + "/" + r.name
 		if byName[key] == nil {
 			byName[key] = r
 			rows = append(rows, r)
 		}
-		byName[key].changes = append(byName[key].changes, c)
+		byName[key].changes = append(byName[key].changes, changes[i])
 	}
 	slices.SortStableFunc(rows, func(a, b *row) int {
 		return strings.Compare(b.changes[len(b.changes)-1].Time, a.changes[len(a.changes)-1].Time)
 	})
 	return rows
+}
+
+// rowOf returns the row of a change, which is empty.
+func rowOf(c *answer.Change) *row {
+	if f := c.Several; f != nil && f.Owner != "" {
+		short, name, _ := strings.Cut(f.Owner, "/")
+		return &row{resource: short, namespace: c.Namespace, name: name}
+	}
+	return &row{resource: c.Resource, namespace: c.Namespace, name: c.Name}
 }
 
 func (r *row) title() string {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	authorization "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	answers "kubecdc/answer"
@@ -21,10 +20,14 @@ func (q *request) isPage(r *http.Request) bool {
 
 const marksPath = "/marks"
 
+// Answers returns the log as the sender of a request may read it. All its answers follow the log together.
+func (s *Server) Answers(r *http.Request) *answers.Log {
+	return answers.New(s.log, s.views.follower.Moment, s.now, func(asked web.Asked) error { return web.May(s.access, r, asked) })
+}
+
 // page answers with a page. Each user may have one, and it has what he may read.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q *request) error {
-	known := web.Asked{NonResourceAttributes: &authorization.NonResourceAttributes{Path: "/api", Verb: "get"}}
-	if err := s.may(r, q, known); err != nil {
+	if err := s.decided(r, q, web.MayGet(s.access, r, "/api")); err != nil { // which each user may
 		return err
 	}
 	path, _, _ := strings.Cut(r.RequestURI, "?") // r.URL lacks the cluster
@@ -33,7 +36,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q *request) error 
 	if err != nil {
 		return err
 	}
-	log := answers.New(s.log, s.views.follower.Moment, s.now, func(asked web.Asked) error { return web.May(s.access, r, asked) })
+	log := s.Answers(r)
 	user := web.SenderOf(r.Context())
 	if err := s.views.shown.Acquire(r.Context(), user, 1); err != nil {
 		return err

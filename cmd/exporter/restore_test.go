@@ -79,11 +79,7 @@ func TestSpoiltObjectsArePutBack(t *testing.T) {
 			p.delete(o)
 			continue
 		}
-		found := p.get(o)
-		spoil(found, random)
-		changed, err := p.client(o).Update(t.Context(), found, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
-		must(t, err)
-		p.inLog(o, changed.GetResourceVersion())
+		p.edit(o, random)
 	}
 	for _, o := range p.objects {
 		p.putBack(o)
@@ -132,11 +128,7 @@ func TestASpoiltNamespaceIsPutBack(t *testing.T) {
 			p.delete(o)
 			continue
 		}
-		found := p.get(o)
-		spoil(found, random)
-		changed, err := p.client(o).Update(t.Context(), found, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
-		must(t, err)
-		p.inLog(o, changed.GetResourceVersion())
+		p.edit(o, random)
 	}
 	extra := p.objects[0].DeepCopy()
 	extra.SetName("later")
@@ -158,15 +150,7 @@ func TestASpoiltNamespaceIsPutBack(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, o := range p.objects {
-		found := p.get(o)
-		if got := contents(found); !reflect.DeepEqual(got, p.want[name(o)]) {
-			t.Errorf("%s is\n%v\nwas\n%v\n%s", name(o), got, p.want[name(o)], out)
-		}
-		if got := found.GetManagedFields(); fmt.Sprint(managerNames(got)) != fmt.Sprint(managerNames(managers[name(o)])) {
-			t.Errorf("%s has managers %v, had %v", name(o), managerNames(got), managerNames(managers[name(o)]))
-		}
-	}
+	p.wantAll(managers, out)
 	owned := p.get(p.objects[len(p.objects)-1]).GetOwnerReferences()
 	if len(owned) != 1 || owned[0].UID != p.get(p.objects[0]).GetUID() {
 		t.Errorf("the owner of configmap/owned is %v", owned)
@@ -208,6 +192,28 @@ func managerNames(entries []metav1.ManagedFieldsEntry) (names []string) {
 }
 
 // make creates the namespace and the objects.
+// edit spoils an object as a user, and waits until the log has that.
+func (p *spoilt) edit(o *unstructured.Unstructured, random *rand.Rand) {
+	found := p.get(o)
+	spoil(found, random)
+	changed, err := p.client(o).Update(p.t.Context(), found, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+	must(p.t, err)
+	p.inLog(o, changed.GetResourceVersion())
+}
+
+// wantAll compares all objects with what they were, and the managers of their fields.
+func (p *spoilt) wantAll(managers map[string][]metav1.ManagedFieldsEntry, out string) {
+	for _, o := range p.objects {
+		found := p.get(o)
+		if got := contents(found); !reflect.DeepEqual(got, p.want[name(o)]) {
+			p.t.Errorf("%s is\n%v\nwas\n%v\n%s", name(o), got, p.want[name(o)], out)
+		}
+		if got := found.GetManagedFields(); fmt.Sprint(managerNames(got)) != fmt.Sprint(managerNames(managers[name(o)])) {
+			p.t.Errorf("%s has managers %v, had %v", name(o), managerNames(got), managerNames(managers[name(o)]))
+		}
+	}
+}
+
 func (p *spoilt) make() {
 	made := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": p.namespace}}}
 	_, err := p.all.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(p.t.Context(), made, metav1.CreateOptions{})

@@ -119,7 +119,7 @@ func runServe(c *cobra.Command, listen string, allLogs bool) error {
 		server.URL())
 	clusters := serve.NewClusters(reader, access, log, openCluster(c, settings))
 	defer clusters.Close()
-	handler := withAgent(agent.Handler(reader, cli.Version, access), clusters)
+	handler := withAgent(agent.Handler(clusters.Answers, cli.Version, access), clusters)
 	if m != nil {
 		handler = whileFilling(m, access, log, handler)
 		go func() { fail(m.Run(ctx)) }()

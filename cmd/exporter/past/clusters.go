@@ -50,7 +50,7 @@ func forEach(ask func() (question, *pastFlags), follow *bool) func(*cobra.Comman
 					failed[i] = to.title()
 					own.SetOut(out.out)
 				}
-				failed[i] = cmp.Or(failed[i], p.explained(one(log.In(c.Context()), &own, args)))
+				failed[i] = cmp.Or(failed[i], p.explained(one(log.In(c.Context()), &own, args)), to.end(), errs.end())
 			}
 			if *follow {
 				running.Go(run)
@@ -115,6 +115,15 @@ func (w *sectionWriter) Write(text []byte) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+// end writes what no line end followed.
+func (w *sectionWriter) end() error {
+	if w.pending.Len() == 0 {
+		return nil
+	}
+	_, err := w.Write([]byte("\n"))
+	return err
 }
 
 func (w *sectionWriter) line(line []byte) error {

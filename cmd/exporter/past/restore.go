@@ -138,7 +138,8 @@ func (p *restoring) plan(ctx context.Context, c *cobra.Command, r sinks.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	others := &otherObjects{ctx: ctx, reader: r, known: known, namespace: cmp.Or(then, now).Namespace}
+	others := newOtherObjects(ctx, r, known)
+	others.namespace = cmp.Or(then, now).Namespace
 	o := restore.Options{Ignored: ignoredPaths(c, objects.Resources[0]), Owner: others.uidOf, Scaled: now != nil &&
 		others.scale(now)}
 	plan, err := restore.NewPlan(objects.Resources[0], then, now, o)
@@ -165,15 +166,25 @@ type otherObjects struct {
 	reader    sinks.Reader
 	known     []string // resources of the log
 	namespace string
-	failed    error // the first error
+	failed    error                      // the first error
+	seen      map[string][]*query.Object // what was read, by the question
 }
 
+func newOtherObjects(ctx context.Context, r sinks.Reader, known []string) *otherObjects {
+	return &otherObjects{ctx: ctx, reader: r, known: known, seen: map[string][]*query.Object{}}
+}
+
+// read reads each question once: a selection asks the same for each of its objects.
 func (r *otherObjects) read(objects sinks.Objects) (found []*query.Object) {
+	asked := fmt.Sprint(objects)
+	if found, isRead := r.seen[asked]; isRead {
+		return found
+	}
 	states, err := query.ReadStates(r.ctx, r.reader, query.Question{Objects: objects}, timeline.Target{})
 	if err == nil {
-		err = states[0].Objects(func(o *query.Object) error { found = append(found, o); return nil })
+		err = states[0].Objects(func(o *query.Object) error { found = append(found, copied(o)); return nil })
 	}
-	r.failed = cmp.Or(r.failed, err)
+	r.failed, r.seen[asked] = cmp.Or(r.failed, err), found
 	return found
 }
 

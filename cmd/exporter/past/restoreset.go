@@ -52,6 +52,7 @@ type restoringAll struct {
 	skipped map[string]int  // what comes back by itself, by the reason
 	server  *restore.Server // with --execute
 	known   []string        // resources of the log
+	others  *otherObjects
 }
 
 // ephemeral resources are never put back.
@@ -109,6 +110,7 @@ func (p *restoring) runAll(ctx context.Context, c *cobra.Command, r sinks.Reader
 	if all.known, err = r.Resources(ctx); err != nil {
 		return err
 	}
+	all.others = newOtherObjects(ctx, r, all.known)
 	if p.execute {
 		if all.server, err = all.connect(ctx); err != nil {
 			return err
@@ -246,7 +248,8 @@ func (p *restoringAll) planOf(ctx context.Context, o *restored, preview bool) (e
 			o.now = &query.Object{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name, Body: []byte(cells.Compact(o.live))}
 		}
 	}
-	others := &otherObjects{ctx: ctx, reader: p.reader, known: p.known, namespace: o.Namespace}
+	others := p.others
+	others.namespace = o.Namespace
 	options := restore.Options{Ignored: ignoredPaths(p.c, o.Resource), Owner: others.uidOf,
 		Scaled: o.now != nil && others.scale(o.now)}
 	if p.server != nil {
@@ -405,7 +408,7 @@ func (p *restoringAll) connect(ctx context.Context) (*restore.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	others := &otherObjects{ctx: ctx, reader: p.reader, known: p.known}
+	others := p.others
 	logged := others.uidOf(restore.Owner{APIVersion: "v1", Kind: "Namespace", Name: "kube-system"})
 	if others.failed != nil {
 		return nil, others.failed
